@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import pickle
 import sys
@@ -21,8 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import io_callback
+from jax.experimental.layout import Format, Layout
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
 from hlotool.jax.explain import explain
@@ -362,6 +364,39 @@ def one_layouts() -> None:
     assert jnp.ones((0, 3)).format.layout.major_to_minor == (0, 1)
 
 
+def one_layouts_that_are_asked_for() -> None:
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    single = SingleDeviceSharding(jax.devices()[0])
+    for order in itertools.permutations(range(3)):
+        form = Format(Layout(order), single)
+        for given in (x, jnp.asarray(x)):
+            y = jax.device_put(given, form)
+            assert y.format.layout.major_to_minor == order
+            view = np.asarray(y)
+            assert view.transpose(order).flags.c_contiguous
+            same(view, x)
+            same(np.from_dlpack(y), x)
+            same(y.sum(1) + 1, x.sum(1) + 1)
+            same(jax.device_put(y, Format(Layout((0, 1, 2)), single)), x)
+            same(y.copy(), x)
+        step = jax.jit(lambda x: (x * 2, x + 1), in_shardings=form, out_shardings=form, donate_argnums=0)
+        y = jax.device_put(x, form)
+        first, second = step(y)
+        assert y.is_deleted()
+        assert first.format.layout.major_to_minor == second.format.layout.major_to_minor == order
+        same(first, x * 2)
+        same(second, x + 1)
+
+
+def one_donated_and_of_no_use() -> None:
+    """What is given up is gone, also where no result has its order."""
+    single = SingleDeviceSharding(jax.devices()[0])
+    x = jnp.asarray(X) + 0
+    y = jax.jit(lambda x: x + 1, donate_argnums=0, out_shardings=Format(Layout((1, 0)), single))(x)
+    assert x.is_deleted()
+    same(y, X + 1)
+
+
 def one_serialized() -> None:
     compiled = jax.jit(lambda x: x * 3).lower(X).compile()
     same(deserialize_and_load(*serialize(compiled))(X), X * 3)
@@ -481,6 +516,17 @@ def four_sharded() -> None:
 
 def four_pmap() -> None:
     same(jax.pmap(lambda x: lax.psum(x, "i"), axis_name="i")(np.arange(4.0)), [6] * 4)
+
+
+def four_layouts() -> None:
+    sharding = NamedSharding(Mesh(np.array(jax.devices()), "x"), P("x"))
+    given = np.arange(96, dtype=np.float32).reshape(4, 6, 4)
+    x = jax.device_put(given, Format(Layout((2, 0, 1)), sharding))
+    assert x.format.layout.major_to_minor == (2, 0, 1)
+    same(x, given)
+    y = jax.jit(lambda x: x + jnp.sum(x, 0), out_shardings=Format(Layout((1, 2, 0)), sharding))(x)
+    assert y.format.layout.major_to_minor == (1, 2, 0)
+    same(y, given + given.sum(0))
 
 
 def four_shard_map() -> None:

@@ -30,11 +30,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 HERE = Path(__file__).parent
 PACKAGES = ("chex", "optax", "distrax", "dm-haiku", "blackjax", "flax", "numpyro")
 PLUGIN, STOCK = "hlotool", "cpu"
+PLUGINS = ("verdicts", "no:cacheprovider", "no:xdist")
+Start: TypeAlias = Callable[[str, dict[str, Any]], int | None]
 DECIDED = ("passed", "failed", "skipped", "error", "crashed")
 
 
@@ -88,11 +90,12 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many seconds a file may take on a platform, and a test of it; how many tests of a file are run."""
+    """How many seconds a file may take on a platform, and a test of it; how many tests of a file, and from which on."""
 
     file: float
     test: float
     sample: int
+    offset: int
 
 
 def unpacked(package: str, folder: Path) -> Path:
@@ -118,73 +121,117 @@ def test_files(source: Path, patterns: Iterable[str]) -> list[str]:
     return [name for name in names if any(Path(name).match(pattern) for pattern in patterns)]
 
 
-def run_file(file: File, platform: str, limits: Limits, choice: dict[str, Any]) -> None:
+def environment_of(platform: str) -> dict[str, str]:
+    """The environment of all processes of a platform."""
+    search = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "JAX_PLATFORMS": platform, "PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def cold_start(platform: str, request: dict[str, Any]) -> int | None:
+    """The exit status of pytest, in a new process; None where it takes too long."""
+    with open(request["log"], "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *request["arguments"]], cwd=request["folder"], stdout=log, stderr=log,
+            env={**environment_of(platform), **request["environment"]}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            return process.wait(request["seconds"])
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return None
+
+
+class Warm:
+    """The same by processes that are forked from one that has imported much already, one after another (`warm.py`)."""
+
+    def __init__(self, sources: Iterable[Path]) -> None:
+        self._sources = [*map(str, sources)]
+        self._servers: dict[str, subprocess.Popen[str]] = {}
+
+    def __call__(self, platform: str, request: dict[str, Any]) -> int | None:
+        if platform not in self._servers:
+            self._servers[platform] = subprocess.Popen(
+                [sys.executable, str(HERE / "warm.py"), *self._sources], env=environment_of(platform), text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            )  # fmt: skip
+        server = self._servers[platform]
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        status: int | None = json.loads(server.stdout.readline())
+        return status
+
+
+def run_file(file: File, platform: str, limits: Limits, start_pytest: Start, choice: dict[str, Any]) -> None:
     """Write down the verdicts of one file, of the tests of `choice`; one that ends the process is not tried again."""
     path = file.path(platform)
     path.parent.mkdir(parents=True, exist_ok=True)
     chosen = path.with_suffix(".choice")
     environment = {
-        **os.environ, "JAX_PLATFORMS": platform, "PYTHONPATH": str(HERE), "PYTHONDONTWRITEBYTECODE": "1",
         "JAX_SUITES_VERDICTS": str(path), "JAX_SUITES_CHOICE": str(chosen), "JAX_SUITES_SECONDS": str(limits.test),
         "HLOTOOL_FALLBACK": os.environ.get("HLOTOOL_FALLBACK", "silent"),
     }  # fmt: skip
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "verdicts", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    request: dict[str, Any] = {
+        "folder": str(file.source), "environment": environment, "log": str(path.with_suffix(".log")),
+        "arguments": ["-q", *(word for name in PLUGINS for word in ("-p", name)), file.name],
+    }  # fmt: skip
     path.touch()
     begun = path.stat().st_size
     start = time.monotonic()
     left_out = [*choice.get("not", ())]
-    late = False
+    sampling = {"sample": limits.sample, "offset": limits.offset}
     while True:
-        chosen.write_text(json.dumps({"sample": limits.sample, **choice, "not": left_out}), "utf-8")
-        with path.with_suffix(".log").open("ab") as log:
-            process = subprocess.Popen(
-                [*command, file.name], cwd=file.source, env=environment, stdout=log, stderr=log, start_new_session=True
-            )
-            try:
-                status = process.wait(max(1.0, start + limits.file - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                late, status = True, 0
+        chosen.write_text(json.dumps({**sampling, **choice, "not": left_out}), "utf-8")
+        status = start_pytest(platform, {**request, "seconds": max(1.0, start + limits.file - time.monotonic())})
+        late = status is None
         now = _lines(path, begun)
-        if status in range(6):
+        if late or status in range(6):
             break
-        left_out += [line["test"] for line in now if "test" in line]
+        begun_tests = {line["test"] for line in now if "test" in line} - {*left_out}
+        if not begun_tests:
+            _append(path, test=file.name, verdict="error", message=f"pytest ended with {status} before a test")
+            break
+        left_out += sorted(begun_tests)
+    if late and now and now[-1].get("verdict") == "crashed":  # it was running
+        _append(path, test=now[-1]["test"], verdict="late", message="the file took too long")
+    _append(path, late=late, seconds=round(time.monotonic() - start, 1))
+
+
+def _append(path: Path, **line: Any) -> None:
     with path.open("a", encoding="utf-8") as out:
-        running = now[-1]["test"] if late and now and now[-1].get("verdict") == "crashed" else None
-        if running is not None:
-            out.write(json.dumps({"test": running, "verdict": "late", "message": "the file took too long"}) + "\n")
-        out.write(json.dumps({"late": late, "seconds": round(time.monotonic() - start, 1)}) + "\n")
+        out.write(json.dumps(line) + "\n")
 
 
 def _lines(path: Path, begin: int = 0) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes()[begin:].splitlines()]
 
 
-def tasks_of(files: Iterable[File], again: str, stock: str) -> Iterator[Callable[[Limits], None]]:
+def tasks_of(files: Iterable[File], again: str, stock: str) -> Iterator[Callable[[Limits, Start], None]]:
     """What there is to run, small files first: each of these is a file on one or both platforms."""
     for file in sorted(files, key=lambda file: (file.source / file.name).stat().st_size):
         yield partial(_run_both, file, again, stock)
 
 
-def _run_both(file: File, again: str, stock: str, limits: Limits) -> None:
+def _run_both(file: File, again: str, stock: str, limits: Limits, start: Start) -> None:
     plugin, other = file.verdicts(PLUGIN), file.verdicts(STOCK)
     if plugin is None or again == "all":
         file.path(PLUGIN).unlink(missing_ok=True)
-        run_file(file, PLUGIN, limits, {})
+        run_file(file, PLUGIN, limits, start, {})
     elif again == "differences" and (names := {*_differences(plugin, other or Verdicts())}):
-        run_file(file, PLUGIN, limits, {"only": sorted(names), "sample": 0})
+        run_file(file, PLUGIN, limits, start, {"only": sorted(names), "sample": 0})
     elif again == "rest" and _not_run(plugin):
-        run_file(file, PLUGIN, limits, {"not": sorted(plugin.named(*DECIDED))})
+        run_file(file, PLUGIN, limits, start, {"not": sorted(plugin.named(*DECIDED))})
     plugin = file.verdicts(PLUGIN) or Verdicts()
     if stock == "all" and (other is None or again == "all"):
         file.path(STOCK).unlink(missing_ok=True)
-        run_file(file, STOCK, limits, {})
+        run_file(file, STOCK, limits, start, {})
     elif stock == "failures":
         known = other.named(*DECIDED) if other else set()
         if names := plugin.named("failed", "error", "crashed") - known:
             # A file that cannot be read has no tests to choose from.
-            run_file(file, STOCK, limits, {} if plugin.named("error") else {"only": sorted(names), "sample": 0})
+            run_file(file, STOCK, limits, start, {} if plugin.named("error") else {"only": sorted(names), "sample": 0})
 
 
 def _differences(plugin: Verdicts, stock: Verdicts) -> dict[str, dict[str, Any]]:
@@ -205,7 +252,9 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1800, help="that a file may take on a platform")
     parser.add_argument("--test-seconds", type=float, default=600, help="that a test may take")
     parser.add_argument("--sample", type=int, default=0, help="how many tests of a file to run, evenly (0: all)")
+    parser.add_argument("--offset", type=int, default=0, help="which sample: each number has tests of its own")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--warm", action="store_true", help="fork a process for every file instead of starting one")
     parser.add_argument("--again", choices=("all", "differences", "rest"), default="", help="run what has verdicts")
     parser.add_argument("--stock", choices=("all", "failures", "none"), default="all", help="what stock runs")
     parser.add_argument("--report", action="store_true", help="run nothing")
@@ -226,10 +275,11 @@ def main() -> int:
             continue
         files += [File(package, source, name, folder) for name in test_files(source, options.files or ["*"])]
     if not options.report:
-        limits = Limits(options.seconds, options.test_seconds, options.sample)
+        limits = Limits(options.seconds, options.test_seconds, options.sample, options.offset)
         tasks = [*tasks_of(files, options.again, options.stock)]
-        with ThreadPoolExecutor(options.jobs) as pool:
-            for number, _ in enumerate(pool.map(lambda task: task(limits), tasks), 1):
+        start = Warm({file.source: None for file in files}) if options.warm else cold_start
+        with ThreadPoolExecutor(1 if options.warm else options.jobs) as pool:
+            for number, _ in enumerate(pool.map(lambda task: task(limits, start), tasks), 1):
                 print(f"{number}/{len(tasks)}", end="\r", file=sys.stderr, flush=True)
     if options.json:
         _write_json(files, options.json)

@@ -2,7 +2,8 @@
 
 The environment says where (``JAX_SUITES_VERDICTS``), how many seconds a test may take (``JAX_SUITES_SECONDS``), and
 which tests to run: ``JAX_SUITES_CHOICE`` is a file with JSON, the names of those that ``only`` are to run, of those
-that are ``not`` to run, and how many the ``sample`` is that is taken of the rest.
+that are ``not`` to run, and how many the ``sample`` is that is taken of the rest, every so-manieth from the
+``offset`` on.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     choice = json.loads(Path(os.environ["JAX_SUITES_CHOICE"]).read_text("utf-8"))
     only, but = choice.get("only"), {*choice.get("not", ())}
     items[:] = [item for item in items if (only is None or item.nodeid in only) and item.nodeid not in but]
-    if choice["sample"]:
-        items[:] = items[:: -(-len(items) // choice["sample"]) or 1]
+    if choice["sample"] and items:
+        step = -(-len(items) // choice["sample"])
+        items[:] = items[choice["offset"] % step :: step]
 
 
 @pytest.hookimpl(wrapper=True)

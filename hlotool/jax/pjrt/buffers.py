@@ -34,12 +34,13 @@ def alive(address: int) -> Buffer:
 
 def copied(buffer: Buffer, memory: int) -> Buffer:
     """A copy of a buffer, in `memory`."""
-    return from_array(buffer.array(), buffer.kind, memory)
+    return from_array(buffer.array(), buffer.kind, memory, buffer.order)
 
 
-def from_array(array: npt.NDArray[Any], kind: str, memory: int) -> Buffer:
-    """A buffer with the contents of an array."""
+def from_array(array: npt.NDArray[Any], kind: str, memory: int, order: Sequence[int] | None = None) -> Buffer:
+    """A buffer with the contents of an array, row by row unless there is an `order`."""
     made = new_buffer(kind, array.shape, memory)
+    made.set_order(order)
     made.array()[...] = array
     return made
 
@@ -53,10 +54,10 @@ def _from_host(arguments: Structure) -> None:
     kind = _array_type(arguments.type)
     dimensions = arguments.words("dims", arguments.num_dims)
     strides = arguments.words("byte_strides", arguments.num_byte_strides) or None
-    _order(arguments.device_layout, len(dimensions))
+    order = _order(arguments.device_layout, len(dimensions))
     memory = arguments.memory or device_at(arguments.device).memory
     array = _strided(arguments.data, kind, dimensions, strides)
-    arguments.buffer = from_array(array, kind, memory).address
+    arguments.buffer = from_array(array, kind, memory, order).address
     arguments.done_with_host_buffer = ready_event()
 
 
@@ -176,7 +177,9 @@ def _view(arguments: Structure) -> None:
 def _uninitialized(arguments: Structure) -> None:
     memory = arguments.memory or device_at(arguments.device).memory
     dimensions = arguments.words("shape_dims", arguments.shape_num_dims)
-    arguments.buffer = new_buffer(_array_type(arguments.shape_element_type), dimensions, memory).address
+    made = new_buffer(_array_type(arguments.shape_element_type), dimensions, memory)
+    made.set_order(_order(arguments.shape_layout, len(dimensions)))
+    arguments.buffer = made.address
 
 
 def _raw_to_host(arguments: Structure) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlotool.analysis.donation import buffer_donors
 from hlotool.driver import compile_module, optimise
 from hlotool.frontends.fallback import fall_back, reason_of
 from hlotool.ir import Module, Shape, UnsupportedError
@@ -48,7 +49,8 @@ def made_of(program: bytes, form: str, options: bytes, settings: Options, availa
     signature = module.entry.signature()
     callbacks = CALLBACKS.functions
     parameters, outputs = _signature(module)
-    donated = frozenset(alias.operand for alias in module.attributes.get("input_output_alias", ()))
+    aliases = module.attributes.get("input_output_alias", ())
+    donated = frozenset(alias.operand for alias in aliases) | {number for number, _ in buffer_donors(module)}
     targets: Sequence[str] = ()
     try:
         _check(settings, (*parameters, *outputs))

@@ -20,7 +20,7 @@ from hlotool.ir.collector import collector_paused
 from hlotool.jax.pjrt.buffers import alive, from_array, token
 from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_values
 from hlotool.jax.pjrt.interface import Structure
-from hlotool.jax.pjrt.lowering import FORM, Options, hlo_proto, message_fields, read_options, result_memories
+from hlotool.jax.pjrt.lowering import FORM, Options, Places, hlo_proto, message_fields, places_of, read_options
 from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, ready_event
 from hlotool.jax.pjrt.programs import Made, key_of, recall
 from hlotool.jax.pjrt.table import Function, PjrtError, callback
@@ -37,8 +37,7 @@ Array: TypeAlias = npt.NDArray[Any]
 class Loaded:
     """A program that JAX holds; native code counts the references to it.
 
-    `words` is what native code reads of it (``native/execute.ll``); `memories` are the kinds of memory of the results,
-    empty where all of them are the usual one.
+    `words` is what native code reads of it (``native/execute.ll``).
     """
 
     client: Client
@@ -47,7 +46,7 @@ class Loaded:
     options: bytes
     settings: Options
     record: Program
-    memories: tuple[str, ...] = ()
+    places: Places
     pinned: Pinned = field(default_factory=Pinned)
     words: Any = None
     deleted: bool = False
@@ -90,6 +89,7 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     _end()
     start = perf_counter()
     settings = read_options(options)
+    places = places_of(code) if form == FORM else Places()
     key = key_of(code, settings) if form == FORM else None
     made = None if key is None else recall(key)
     if made is None:
@@ -97,7 +97,7 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
 
         made = made_of(code, form, options, settings, len(client.devices), key)
     record = PROGRAMS.add(Program(made.name, made.signature, made.reason, made.note))
-    loaded = Loaded(client, made, code, options, settings, record, result_memories(code))
+    loaded = Loaded(client, made, code, options, settings, record, places)
     record.compile_seconds = perf_counter() - start
     _describe(loaded)
     with _lock:
@@ -110,8 +110,8 @@ def _describe(loaded: Loaded) -> None:
     pinned, entry = loaded.pinned, loaded.made.code.entry if loaded.made.code else None
     if any(shape.is_token for shape in (*loaded.made.parameters, *loaded.made.outputs)):
         entry = None  # the code knows arrays only
-    if loaded.memories:
-        entry = None  # and one memory
+    if loaded.places.memories or loaded.places.outputs:
+        entry = None  # and one memory, and rows
     aliases = dict(entry.aliases) if entry else {}
     overwritten = set(entry.overwritten) if entry else set()
     rows: list[int] = []
@@ -162,7 +162,8 @@ def _execute(arguments: Structure) -> None:
     devices = [loaded.client.devices[number] for number in loaded.settings.devices]
     if arguments.execute_device:
         devices = [device_at(arguments.execute_device)]
-    kinds = loaded.memories or ("device",) * len(loaded.made.outputs)
+    kinds = loaded.places.memories or ("device",) * len(loaded.made.outputs)
+    orders = loaded.places.outputs or (None,) * len(loaded.made.outputs)
     for row in buffers:
         for buffer in row:
             buffer.hold()
@@ -174,11 +175,12 @@ def _execute(arguments: Structure) -> None:
         out_lists = arguments.words("output_lists", count, ctypes.c_uint64)
         for out, found, device in zip(out_lists, results, devices, strict=True):
             arrays = iter(found)
+            memories = map(device.memory_of, kinds)
             made = [
-                (from_array(next(arrays), shape.element_type, memory) if shape.is_array else token(memory)).address
-                for shape, memory in zip(loaded.made.outputs, map(device.memory_of, kinds), strict=True)
+                from_array(next(arrays), shape.element_type, memory, order) if shape.is_array else token(memory)
+                for shape, memory, order in zip(loaded.made.outputs, memories, orders, strict=True)
             ]
-            _write(out, made)
+            _write(out, [buffer.address for buffer in made])
     finally:
         for row in buffers:
             for buffer in row:
@@ -322,7 +324,7 @@ def _output_memories(arguments: Structure) -> None:
     count = len(loaded.made.outputs)
 
     def make() -> tuple[int, ...]:
-        kinds = [loaded.pinned.text(kind) for kind in loaded.memories or ("device",) * count]
+        kinds = [loaded.pinned.text(kind) for kind in loaded.places.memories or ("device",) * count]
         return loaded.pinned.words([text for text, _ in kinds]), loaded.pinned.words([size for _, size in kinds])
 
     arguments.num_outputs = count

@@ -1,6 +1,7 @@
 """Extensions of the table: for calls that pass data to programs, which hlotool passes itself; layouts; shardings.
 
-Arrays lie row by row, those that programs take and give too.  Who is told so need not look into programs for it.
+Arrays lie row by row, those that programs take and give too, unless JAX asks for another order.  Who is told so need
+not look into programs for it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from hlotool.ir import Shape
 from hlotool.jax.pjrt.client import Pinned
-from hlotool.jax.pjrt.executables import loaded_at
+from hlotool.jax.pjrt.executables import Loaded, loaded_at
 from hlotool.jax.pjrt.interface import Structure
+from hlotool.jax.pjrt.lowering import Order
 from hlotool.jax.pjrt.native import Buffer, pointer
 from hlotool.jax.pjrt.table import Function, callback
 
@@ -25,10 +28,9 @@ _pinned = Pinned()
 
 
 @cache
-def _row_major(rank: int) -> int:
-    """The layout of arrays with `rank` dimensions: the address and size of its text."""
-    order = ",".join(str(number) for number in reversed(range(rank)))
-    return _pinned.words(_pinned.text(f"{{{order}}}"))
+def _layout(order: Order) -> int:
+    """The layout of arrays whose dimensions lie in this order: the address and size of its text."""
+    return _pinned.words(_pinned.text(f"{{{','.join(map(str, reversed(order)))}}}"))
 
 
 def _serialize(arguments: Structure) -> None:
@@ -42,26 +44,33 @@ def _words(address: int) -> list[int]:
 
 
 def _default(arguments: Structure) -> None:
-    arguments.layout = _row_major(arguments.num_dims)
+    arguments.layout = _layout(tuple(range(arguments.num_dims)))
 
 
 def _of_buffer(arguments: Structure) -> None:
-    arguments.layout = _row_major(len(Buffer(arguments.buffer).dimensions))
+    buffer = Buffer(arguments.buffer)
+    arguments.layout = _layout(buffer.order or tuple(range(buffer.word(1))))
 
 
 def _of_outputs(arguments: Structure) -> None:
     loaded = loaded_at(arguments.executable)
-    ranks = [shape.rank for shape in loaded.made.outputs]
-    arguments.num_outputs = len(ranks)
-    arguments.layouts = loaded.once("layouts of outputs", lambda: (loaded.pinned.words([*map(_row_major, ranks)]),))[0]
+    arguments.num_outputs = len(loaded.made.outputs)
+    arguments.layouts = _layouts(loaded, "outputs", loaded.made.outputs, loaded.places.outputs)
 
 
 def _of_parameters(arguments: Structure) -> None:
     loaded = loaded_at(arguments.executable)
-    ranks = [shape.rank for shape in loaded.made.parameters]
-    arguments.num_parameters = len(ranks)
-    found = loaded.once("layouts of parameters", lambda: (loaded.pinned.words([*map(_row_major, ranks)]),))
-    arguments.layouts = found[0]
+    arguments.num_parameters = len(loaded.made.parameters)
+    arguments.layouts = _layouts(loaded, "parameters", loaded.made.parameters, loaded.places.parameters)
+
+
+def _layouts(loaded: Loaded, what: str, shapes: Sequence[Shape], orders: Sequence[Order | None]) -> int:
+    def make() -> tuple[int, ...]:
+        usual = [tuple(range(shape.rank)) for shape in shapes]
+        found = [_layout(order or rows) for order, rows in zip(orders or usual, usual, strict=True)]
+        return (loaded.pinned.words(found),)
+
+    return loaded.once(f"layouts of {what}", make)[0]
 
 
 def _parameter_shardings(arguments: Structure) -> None:

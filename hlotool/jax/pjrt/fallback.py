@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.jax.pjrt.lowering import mlir_module
+from hlotool.jax.pjrt.lowering import mlir_module, without_layouts
 
 __all__ = ["Stock", "compile_stock", "lowered_cost"]
 
@@ -70,7 +70,7 @@ def compile_stock(
     chosen = [found[number] for number in devices]
     read = _jax.CompileOptions.ParseFromString(options)
     with make_ir_context():
-        module = mlir_module(code)
+        module = without_layouts(mlir_module(code))  # arrays come and go row by row
         executable = client.compile_and_load(module, _jax.DeviceList(tuple(chosen)), read, list(callbacks))
     return Stock(executable, chosen)
 

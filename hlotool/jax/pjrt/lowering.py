@@ -7,19 +7,20 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 from hlotool.jax.pjrt.table import PjrtError
 
 __all__ = [
-    "CALLBACKS", "FORM", "Options", "hlo_proto", "message_fields", "mlir_module", "read_options", "result_memories",
-    "without_locations",
+    "CALLBACKS", "FORM", "Options", "Order", "Places", "hlo_proto", "message_fields", "mlir_module", "order_of",
+    "places_of", "read_options", "without_layouts", "without_locations",
 ]  # fmt: skip
 
 FORM = "mlir"
 """The format of the programs that JAX hands over: portable artifacts of StableHLO."""
 
 _MEMORY = "mhlo.memory_kind"
+_LAYOUT = "mhlo.layout_mode"
 _HOST_CALLBACKS = 4  # among the arguments of JAX's function that compiles
 
 
@@ -125,23 +126,79 @@ def without_locations(code: bytes) -> tuple[str, bytes] | None:
         return ir.StringAttr(module.operation.attributes["sym_name"]).value, out.getvalue()
 
 
-def result_memories(code: bytes) -> tuple[str, ...]:
-    """The kinds of memory that results of a program shall lie in; nothing where it asks for none in particular.
+Order: TypeAlias = tuple[int, ...]
+"""The dimensions of an array in memory, those first whose neighbours are farthest apart."""
 
-    HLO made of a program does not say so: these are attributes of the results of its function.
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How arguments and results lie in memory, and in which kind of it the results: all empty where it is as usual.
+
+    Of an array that lies row by row, the order is None.
     """
-    if b"pinned_host" not in code:  # to read a program once more takes time
-        return ()
+
+    memories: tuple[str, ...] = ()
+    parameters: tuple[Order | None, ...] = ()
+    outputs: tuple[Order | None, ...] = ()
+
+
+def places_of(code: bytes) -> Places:
+    """What a program asks for; HLO made of it does not say so: these are attributes of its function.
+
+    PjrtError for layouts with tiles.
+    """
+    if b"pinned_host" not in code and _LAYOUT.encode() not in code:  # to read a program once more takes time
+        return Places()
     from jax._src.interpreters.mlir import make_ir_context
-    from jaxlib.mlir import ir
 
     with make_ir_context():
-        module = mlir_module(code)
-        main = next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
-        if "res_attrs" not in main.attributes:
-            return ()
-        rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes["res_attrs"])]
-        return tuple(ir.StringAttr(row[_MEMORY]).value if _MEMORY in row else "device" for row in rows)
+        main = _main(mlir_module(code))
+        arguments, results = _attributes(main, "arg_attrs"), _attributes(main, "res_attrs")
+        memories = tuple(row.get(_MEMORY, "device") for row in results)
+        parameters, outputs = (tuple(order_of(row.get(_LAYOUT, "")) for row in rows) for rows in (arguments, results))
+    return Places(memories if {*memories} - {"device"} else (), _unless_usual(parameters), _unless_usual(outputs))
+
+
+def _unless_usual(orders: tuple[Order | None, ...]) -> tuple[Order | None, ...]:
+    return () if all(order is None for order in orders) else orders
+
+
+def order_of(layout: str) -> Order | None:
+    """The order of a layout as XLA writes it, or ``auto`` or ``default``: None where it is row by row."""
+    numbers, _, rest = layout.removeprefix("{").removesuffix("}").partition(":")
+    if "T(" in rest:
+        raise PjrtError("unimplemented", f"hlotool has no tiled layouts, such as {layout}")
+    order = tuple(int(number) for number in reversed(numbers.split(","))) if numbers[:1].isdigit() else ()
+    return None if order == tuple(range(len(order))) else order
+
+
+def without_layouts(module: Any) -> Any:
+    """A program in the MLIR context that is open, which asks for no layouts any more."""
+    from jaxlib.mlir import ir
+
+    main = _main(module)
+    for name in ("arg_attrs", "res_attrs"):
+        if name in main.attributes:
+            rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes[name])]
+            kept = [ir.DictAttr.get({one.name: one.attr for one in row if one.name != _LAYOUT}) for row in rows]
+            main.attributes[name] = ir.ArrayAttr.get(kept)
+    return module
+
+
+def _main(module: Any) -> Any:
+    from jaxlib.mlir import ir
+
+    return next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+
+
+def _attributes(main: Any, name: str) -> list[dict[str, str]]:
+    """Of every argument or result, where its function has attributes of them, those that say where it lies."""
+    from jaxlib.mlir import ir
+
+    if name not in main.attributes:
+        return []
+    rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes[name])]
+    return [{key: ir.StringAttr(row[key]).value for key in (_MEMORY, _LAYOUT) if key in row} for row in rows]
 
 
 def mlir_module(code: bytes) -> Any:

@@ -166,14 +166,30 @@ class Buffer:
         """Its dimensions."""
         return tuple((ctypes.c_int64 * self.word(1)).from_address(self.word(2)))
 
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """Its dimensions as they lie in memory, those first whose neighbours are farthest apart; None: row by row."""
+        place = self.word(9)
+        return tuple((ctypes.c_int64 * self.word(1)).from_address(place))[::-1] if place else None
+
+    def set_order(self, order: Sequence[int] | None) -> None:
+        """Say in which order its dimensions lie in memory; nobody else may know it yet."""
+        if order is None or [*order] == sorted(order):
+            return
+        place = self.word(2) + 8 * len(order)  # there is room behind the dimensions
+        (ctypes.c_int64 * len(order)).from_address(place)[:] = [*reversed(order)]
+        ctypes.c_uint64.from_address(self.address + 8 * 9).value = place
+
     def array(self) -> npt.NDArray[Any]:
         """Its contents, for as long as it is there."""
-        dtype, dimensions = dtype_of(self.kind), self.dimensions
+        dtype, dimensions, order = dtype_of(self.kind), self.dimensions, self.order
         size = dtype.itemsize * math.prod(dimensions)
         if size == 0:
             return np.empty(dimensions, dtype)
         memory: Any = (ctypes.c_char * size).from_address(self.word(3))
-        return np.ndarray(dimensions, dtype, memory)
+        if order is None:
+            return np.ndarray(dimensions, dtype, memory)
+        return np.ndarray([dimensions[number] for number in order], dtype, memory).transpose(np.argsort(order))
 
     def hold(self) -> None:
         """Keep its memory while `release` was not called."""
