@@ -134,15 +134,38 @@ def one_donation_with_a_view() -> None:
     y = jax.jit(lambda x: x + 1, donate_argnums=0)(x)
     same(view, X)
     same(y, X + 1)
+    assert not x.is_deleted()  # who looks at it keeps it
+    del view
+    y = jax.jit(lambda x: x + 1, donate_argnums=0)(x)
+    assert x.is_deleted()
     x = jnp.asarray(X) + 0
     for given, text in ((0, "f(donate(a), a)"), (1, "f(a, donate(a))")):
         fails(lambda given=given: jax.jit(lambda a, b: a + b, donate_argnums=given)(x, x), Exception, text)
     both = jax.jit(lambda a, b: (a + b, a - b), donate_argnums=(0, 1))
     fails(lambda: both(x, x), Exception, "f(donate(a), donate(a))")
     sums = jax.jit(lambda a, b: (jnp.cumsum(a, 0), jnp.cumsum(b, 1) @ b.T @ b), donate_argnums=(0, 1))
-    fails(lambda: sums(x, x), Exception, "f(donate(a), donate(a))")
+    fails(lambda: sums(x, x), Exception, "Attempt to donate the same buffer twice in Execute() (flattened argument 1")
     same(sums(x, x + 1)[0], np.cumsum(X, 0))
     fails(lambda: x + 1, Exception, "deleted or donated")
+
+
+def one_donors() -> None:
+    """A donor for which there is a result of its size is given up, whatever its type and dimensions."""
+    def given_up(call: Any, *arrays: Any) -> list[bool]:
+        jax.jit(call, donate_argnums=tuple(range(len(arrays))))(*arrays)
+        return [array.is_deleted() for array in arrays]
+
+    def new(*sizes: int) -> Any:
+        return jnp.ones(sizes) + 1
+
+    assert given_up(lambda x: x.T, new(3, 4)) == [True]
+    assert given_up(lambda x: x.astype(jnp.int32), new(3, 4)) == [True]
+    assert given_up(lambda x: x.astype(jnp.int8), new(3, 4)) == [False]
+    assert given_up(lambda x: x[:2], new(3, 4)) == [False]
+    assert given_up(lambda x, y, z: (y.T, x + z), new(2, 6), new(2, 6), new(2, 6)) == [True, True, False]
+    assert given_up(lambda x, y, z: (x.sum(), y.T, z.astype(jnp.int32)), new(3, 4), new(2, 6), new(4)) == [
+        True, False, True,
+    ]  # fmt: skip
 
 
 def one_many_arguments() -> None:
@@ -272,7 +295,8 @@ def one_failing_callback() -> None:
         raise ValueError("boom")
 
     call = jax.jit(lambda x: jax.pure_callback(bad, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
-    fails(lambda: call(X).block_until_ready(), jax.errors.JaxRuntimeError, "boom")
+    for text in ("INTERNAL: CpuCallback error calling callback: Traceback", ", in bad\n", "ValueError: boom"):
+        fails(lambda: call(X).block_until_ready(), jax.errors.JaxRuntimeError, text)
     same(jnp.asarray(X) + 1, X + 1)
 
 
@@ -427,6 +451,10 @@ def one_mesh() -> None:
 def one_memories() -> None:
     device = jax.devices()[0]
     assert [memory.kind for memory in device.addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
+    assert list(map(str, device.addressable_memories())) == [
+        "CpuDeviceMemory(id=0, process_index=0, client=cpu)", "PinnedHostMemory(id=1, process_index=0, client=cpu)",
+        "UnpinnedHostMemorySpace(id=2, process_index=0, client=cpu)",
+    ]  # fmt: skip
     pinned = jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host")
     x = jax.device_put(X, pinned)
     assert x.sharding.memory_kind == "pinned_host"
@@ -493,6 +521,42 @@ def one_training() -> None:
     assert last < first / 2
 
 
+def one_wrong_arguments() -> None:
+    """Errors of executions have the words of XLA's."""
+    run = jax.jit(lambda x, y: x + y).lower(X, X).compile().runtime_executable().execute_sharded
+    x = jnp.asarray(X)
+    fails(lambda: run([x]), Exception, "Execution supplied 1 arguments but compiled program expected 2")
+    fails(lambda: run([x, x[0]]), Exception, "of size 48 (f32[3,4]) but got buffer with incompatible size")
+    step = jax.jit(lambda x, y: x + y, donate_argnums=1)
+    y = x + 1
+    step(x, y)
+    fails(lambda: step(x, y), Exception, "Invalid buffer passed to Execute() as argument 1 to replica 0")
+
+
+def one_options_of_the_compiler() -> None:
+    """Options are called by XLA's names, and have its values, though hlotool has no use for them."""
+    lowered = jax.jit(lambda x: x + 1).lower(X)
+    same(lowered.compile(compiler_options={"xla_embed_ir_in_executable": True})(X), X + 1)
+    for options, text in (
+        ({"no_such_option": 1}, "No such compile option: 'no_such_option'"),
+        ({"xla_embed_ir_in_executable": "perhaps"}, "'perhaps' is not a valid bool value."),
+    ):
+        fails(lambda options=options: lowered.compile(compiler_options=options), Exception, text)
+
+
+def one_clients_anew() -> None:
+    """JAX may give up its clients, and ask for others with other options; the last case of its process."""
+    from jax.extend.backend import clear_backends
+
+    device = jax.devices()[0]
+    clear_backends()
+    jax.config.update("jax_num_cpu_devices", 3)
+    assert len(jax.devices()) == 3
+    assert jax.devices()[0] != device
+    assert jax.devices("cpu") == jax.devices("hlotool")
+    same(jax.device_put(X, jax.devices()[2]) + 1, X + 1)
+
+
 # ---- several devices
 
 
@@ -533,6 +597,45 @@ def four_shard_map() -> None:
     mesh = Mesh(np.array(jax.devices()), "x")
     call = jax.shard_map(lambda x: x * lax.axis_index("x"), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
     same(jax.jit(call)(np.ones(4)), range(4))
+
+
+def four_donors() -> None:
+    x = jax.device_put(np.ones((4, 8)), NamedSharding(Mesh(np.array(jax.devices()), "x"), P("x")))
+    jax.jit(lambda x: x.T, donate_argnums=0)(x)
+    assert x.is_deleted()
+
+
+def four_effects() -> None:
+    """Effects happen, in their order, and before the arguments are gone, where jaxlib runs the programs."""
+    seen: list[Any] = []
+
+    def note(x: Any) -> None:
+        seen.append(np.array(x))
+
+    mapped = jax.pmap(lambda x: io_callback(note, None, x))  # without results
+    for _ in range(3):
+        mapped(np.arange(4.0))
+    assert sorted(map(float, seen)) == sorted([0, 1, 2, 3] * 3)
+    seen.clear()
+    x = jax.device_put(np.arange(8.0, dtype=np.float32), NamedSharding(Mesh(np.array(jax.devices()), "x"), P("x")))
+    step = jax.jit(lambda x: (io_callback(note, None, x, ordered=True), x + 1)[1])
+    for _ in range(3):
+        x = step(x)
+    jax.effects_barrier()
+    same(seen, [np.arange(8.0) + n for n in range(3)])
+
+
+def four_failing_callback() -> None:
+    def bad(x: Any) -> Any:
+        raise ValueError("boom")
+
+    call = jax.pmap(lambda x: jax.pure_callback(bad, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+    found = ""
+    try:
+        jax.block_until_ready(call(np.ones((4, 2), np.float32)))
+    except jax.errors.JaxRuntimeError as error:
+        found = str(error)
+    assert found.startswith("INTERNAL: CpuCallback error"), found
 
 
 def main(prefix: str) -> None:

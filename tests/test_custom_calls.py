@@ -339,6 +339,28 @@ def test_gtsv(numbers: Numbers) -> None:
         assert numbers.close(matrix @ x[i], b[i])
 
 
+@pytest.mark.parametrize(("layout", "refused"), [("{0,1}", False), ("{1,0}", True)])
+def test_lapack_has_matrices_by_columns(layout: str, refused: bool) -> None:
+    text = f"""
+HloModule m
+
+ENTRY main {{
+  a = f32[40,40] parameter(0)
+  r = (f32[40,40]{layout}, f32[40]{{0}}) custom-call(a), custom_call_target="lapack_sgeqrf_ffi",
+    operand_layout_constraints={{f32[40,40]{layout}}}, api_version=API_VERSION_TYPED_FFI
+  ROOT tau = f32[40] get-tuple-element(r), index=1
+}}
+"""
+    module = parse(text)
+    a = np.eye(40, dtype=np.float32)
+    for run in (lambda: evaluate_computation(module.entry, [a]), lambda: compile_module(module)):
+        if refused:
+            with pytest.raises(UnsupportedError, match="do not lie by columns"):
+                run()
+        else:
+            run()
+
+
 def test_lapack_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     a = np.eye(2, dtype=np.float32)
     outputs: list[tuple[Any, tuple[int, ...]]] = [("f4", (2, 2)), ("i4", ())]

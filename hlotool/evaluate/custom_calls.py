@@ -14,7 +14,7 @@ import numpy as np
 
 from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler, Leaf
-from hlotool.evaluate.lapack import lapack_handler
+from hlotool.evaluate.lapack import lapack_handler, lies_by_columns
 from hlotool.evaluate.lapack_before_ffi import handler_before_ffi
 from hlotool.evaluate.values import Value, leaves_of, value_from_leaves
 from hlotool.evaluate.xla_calls import XLA_CALLS, check_form
@@ -86,7 +86,8 @@ def custom_call_of(instruction: Instruction, apply: Apply) -> CustomCall:
     """The description of a custom-call instruction, tuples flattened depth first.
 
     `apply` gives the root value of a computation on its arguments: handlers may call the computations.
-    UnsupportedError where it is one of XLA's own in another form than XLA gives it.
+    UnsupportedError where it is one of XLA's own in another form than XLA gives it, or one of LAPACK's whose matrices
+    lie in memory as LAPACK does not have them.
     """
     attributes = instruction.attributes
     together = tuple_shape([operand.shape for operand in instruction.operands])
@@ -107,6 +108,8 @@ def custom_call_of(instruction: Instruction, apply: Apply) -> CustomCall:
     )
     if call.target not in _handlers:
         check_form(call)
+        if lapack_handler(call.target) and not lies_by_columns(instruction):
+            raise UnsupportedError(f"{call.name}: custom call {call.target!r} has matrices that do not lie by columns")
     return call
 
 

@@ -16,9 +16,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler
-from hlotool.ir import ExecutionError, UnsupportedError
+from hlotool.ir import ExecutionError, Instruction, UnsupportedError
 
-__all__ = ["lapack_handler"]
+__all__ = ["lapack_handler", "lies_by_columns"]
 
 
 
@@ -86,6 +86,21 @@ def lapack_handler(target: str) -> Handler | None:
         return _batched(routine, Routines(kind, call), inputs, 1 if match[2] == "gtsv" else 2)
 
     return handler
+
+
+def lies_by_columns(call: Instruction) -> bool:
+    """Whether the matrices that a LAPACK call takes lie as LAPACK has them, column by column, if it says how they lie.
+
+    LAPACK looks at memory: of a matrix that lies by rows it would take the transposed one.
+    """
+    said = call.attributes.get("operand_layout_constraints")
+    if not said:
+        return True
+    batch = said[0].rank - (1 if call.attributes["custom_call_target"].endswith("gtsv_ffi") else 2)
+    order = (batch, batch + 1)
+    return all(
+        shape.layout is None or shape.layout.minor_to_major[:2] == order for shape in said if shape.rank == batch + 2
+    )
 
 
 def _batched(routine: Routine, routines: Routines, inputs: tuple[Array, ...], rank: int) -> tuple[Array, ...]:

@@ -19,8 +19,9 @@ from hlotool.jax.pjrt.native import Buffer, element_type, new_buffer, pointer, r
 from hlotool.jax.pjrt.table import Function, PjrtError
 from hlotool.runtime.memory import ALIGNMENT
 
-__all__ = ["VIEWS", "alive", "buffer_functions", "copied", "from_array", "token"]
+__all__ = ["GONE", "VIEWS", "alive", "buffer_functions", "copied", "from_array", "token"]
 
+GONE = "Buffer has been deleted or donated."
 _ON_DELETE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -28,7 +29,7 @@ def alive(address: int) -> Buffer:
     """The buffer there; PjrtError where it was deleted or donated."""
     buffer = Buffer(address)
     if buffer.deleted:
-        raise PjrtError("invalid argument", "Buffer has been deleted or donated.")
+        raise PjrtError("invalid argument", GONE)
     return buffer
 
 

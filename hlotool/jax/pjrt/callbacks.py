@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.evaluate.custom_calls import custom_call_of, register_custom_call, unregister_custom_call
 from hlotool.ir import Instruction, Module, UnsupportedError
+from hlotool.jax.pjrt.table import PjrtError
 
 __all__ = ["calls_python", "forget", "with_callbacks"]
 
@@ -59,10 +61,20 @@ def forget(targets: Sequence[str]) -> None:
 def _handler(function: Callable[..., Any], tokens: Sequence[bool], results: Sequence[bool]) -> Handler:
     def handler(inputs: tuple[Array, ...], call: CustomCall) -> Sequence[Array]:
         arrays = iter(inputs)
-        given = function(*(None if token else next(arrays) for token in tokens))
+        try:
+            given = function(*(None if token else next(arrays) for token in tokens))
+        except Exception as error:
+            raise PjrtError("internal", _told(error)) from error
         return [np.asarray(value) for value, token in zip(given, results, strict=True) if not token]
 
     return handler
+
+
+def _told(error: Exception) -> str:
+    """What JAX says of a function that failed: where it did, too."""
+    frames = error.__traceback__.tb_next if error.__traceback__ else None  # without the one of this module
+    lines = traceback.format_exception(type(error), error, frames)
+    return f"CpuCallback error calling callback: {''.join(lines).rstrip()}"
 
 
 def _no_computation(*arguments: object) -> Any:

@@ -21,6 +21,7 @@ __all__ = ["CLIENTS", "Client", "Device", "Pinned", "client_functions", "device_
 PLATFORM = "cpu"
 _VERSION = f"hlotool {__version__}"
 _KINDS = ("device", "pinned_host", "unpinned_host")  # JAX's names; all of it is memory of this process
+_NAMES = ("CpuDeviceMemory", "PinnedHostMemory", "UnpinnedHostMemorySpace")
 
 
 class Pinned:
@@ -189,7 +190,7 @@ def _addressable_memories(arguments: Structure) -> None:
 def _numbered(client: int, number: int) -> int:
     devices = CLIENTS[client].devices
     if not 0 <= number < len(devices):
-        raise PjrtError("invalid argument", f"there is no device {number}: hlotool has {len(devices)}")
+        raise PjrtError("invalid argument", f"No matching device found for local_device_id {number}")
     return devices[number].address
 
 
@@ -285,10 +286,9 @@ def _memory_kind_id(arguments: Structure) -> None:
 
 
 def _memory_debug(arguments: Structure) -> None:
-    number = device_at(arguments.memory).number
-    arguments.debug_string, arguments.debug_string_size = _said(
-        f"CpuDeviceMemory(id={number}, process_index=0, client=cpu)"
-    )
+    number = _memory_number(arguments.memory)
+    name = _NAMES[number % len(_KINDS)]
+    arguments.debug_string, arguments.debug_string_size = _said(f"{name}(id={number}, process_index=0, client=cpu)")
 
 
 def _memory_string(arguments: Structure) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from hlotool.analysis.donation import buffer_donors
@@ -49,8 +50,7 @@ def made_of(program: bytes, form: str, options: bytes, settings: Options, availa
     signature = module.entry.signature()
     callbacks = CALLBACKS.functions
     parameters, outputs = _signature(module)
-    aliases = module.attributes.get("input_output_alias", ())
-    donated = frozenset(alias.operand for alias in aliases) | {number for number, _ in buffer_donors(module)}
+    donated = _donated(module, parameters, outputs)
     targets: Sequence[str] = ()
     try:
         _check(settings, (*parameters, *outputs))
@@ -66,7 +66,9 @@ def made_of(program: bytes, form: str, options: bytes, settings: Options, availa
         fall_back(module.name, reason, "jaxlib runs it", error)
         stock = compile_stock(program, options, settings.devices, callbacks, available)
         if len(settings.devices) > 1:  # what each device takes and gives is for the partitioner to say
-            parameters, outputs = _signature(module_of(stock.text()))
+            divided = module_of(stock.text())
+            parameters, outputs = _signature(divided)
+            donated = _donated(divided, parameters, outputs)
         return Made(module.name, signature, parameters, outputs, donated, stock=stock, reason=reason)
     made = Made(module.name, signature, parameters, outputs, donated, _code(executable), targets=tuple(targets))
     if key is not None and _stays(module, executable, (*parameters, *outputs)):
@@ -91,6 +93,23 @@ def _stays(module: Module, executable: Executable, shapes: Sequence[Shape]) -> b
 
 def _signature(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
     return _leaves([p.shape for p in module.entry.parameters]), _leaves([module.entry.root.shape])
+
+
+def _donated(module: Module, parameters: Sequence[Shape], outputs: Sequence[Shape]) -> frozenset[int]:
+    """The parameters that a run gives up: those that have a result, and donors for which there is one of their size.
+
+    XLA pairs donors and results so, and JAX takes for deleted what has a pair; types and dimensions do not matter.
+    """
+    aliases = module.attributes.get("input_output_alias", ())
+    taken = {alias.operand for alias in aliases}
+    held = {alias.output[0] if alias.output else 0 for alias in aliases}
+    left = Counter(shape.byte_size for number, shape in enumerate(outputs) if number not in held and shape.is_array)
+    for number, _ in sorted(buffer_donors(module)):
+        size = parameters[number].byte_size
+        if number not in taken and left[size]:
+            left[size] -= 1
+            taken.add(number)
+    return frozenset(taken)
 
 
 def _leaves(shapes: Sequence[Shape]) -> tuple[Shape, ...]:

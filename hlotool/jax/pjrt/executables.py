@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from hlotool.frontends.programs import Program
 from hlotool.ir import Shape, dtype_of
 from hlotool.ir.collector import collector_paused
-from hlotool.jax.pjrt.buffers import alive, from_array, token
+from hlotool.jax.pjrt.buffers import GONE, from_array, token
 from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_values
+from hlotool.jax.pjrt.fallback import check_options
 from hlotool.jax.pjrt.interface import Structure
 from hlotool.jax.pjrt.lowering import FORM, Options, Places, hlo_proto, message_fields, places_of, read_options
 from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, ready_event
@@ -31,6 +33,8 @@ from hlotool.version import __version__
 __all__ = ["Loaded", "count_runs", "executable_functions", "loaded_at"]
 
 Array: TypeAlias = npt.NDArray[Any]
+
+_NO_BYTES = np.zeros(0, np.bool_)
 
 
 @dataclass(slots=True)
@@ -90,6 +94,8 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     start = perf_counter()
     settings = read_options(options)
     places = places_of(code) if form == FORM else Places()
+    if settings.overrides:
+        check_options(options, settings, len(client.devices))
     key = key_of(code, settings) if form == FORM else None
     made = None if key is None else recall(key)
     if made is None:
@@ -148,17 +154,23 @@ def _execute(arguments: Structure) -> None:
     if loaded.deleted:
         raise PjrtError("invalid argument", f"{loaded.made.name} was deleted")
     count = len(loaded.settings.devices)
-    if arguments.num_devices != count or arguments.num_args != len(loaded.made.parameters):
+    if arguments.num_devices != count:
+        raise PjrtError("invalid argument", f"{loaded.made.name} is for {count} devices, not {arguments.num_devices}")
+    if arguments.num_args != len(loaded.made.parameters):
         raise PjrtError(
             "invalid argument",
-            f"{loaded.made.name} takes {len(loaded.made.parameters)} arguments on {count} devices, and got "
-            f"{arguments.num_args} on {arguments.num_devices}",
+            f"Execution supplied {arguments.num_args} arguments but compiled program expected "
+            f"{len(loaded.made.parameters)}",
         )
     lists = arguments.words("argument_lists", count, ctypes.c_uint64)
-    buffers = [[alive(at) for at in _pointers(one, arguments.num_args)] for one in lists]
-    for row in buffers:
-        _check_arguments(loaded, row)
+    buffers = [[Buffer(at) for at in _pointers(one, arguments.num_args)] for one in lists]
+    for number, row in enumerate(buffers):
+        _check_arguments(loaded, row, *divmod(number, loaded.settings.partitions))
     kept = _kept_arguments(arguments)
+    # Who looks at the memory of an argument keeps it: that argument is not given up.
+    given_up = [
+        row[number] for row in buffers for number in loaded.made.donated - kept if not row[number].is_shared
+    ]
     devices = [loaded.client.devices[number] for number in loaded.settings.devices]
     if arguments.execute_device:
         devices = [device_at(arguments.execute_device)]
@@ -185,25 +197,28 @@ def _execute(arguments: Structure) -> None:
         for row in buffers:
             for buffer in row:
                 buffer.release()
-    for row in buffers:
-        for number in loaded.made.donated - kept:
-            row[number].delete()
+    for buffer in given_up:
+        buffer.delete()
     if arguments.device_complete_events:
         _write(arguments.device_complete_events, [ready_event()] * count)
 
 
 def _results(loaded: Loaded, buffers: Sequence[Sequence[Buffer]]) -> Sequence[Sequence[Array]]:
-    arrays = [
-        [buffer.array() for buffer, shape in zip(row, loaded.made.parameters, strict=True) if shape.is_array]
-        for row in buffers
-    ]
-    if loaded.made.stock is not None:
-        return loaded.made.stock.run(arrays)
-    code = loaded.made.code
+    """The arrays of the results, for every device."""
+    made = loaded.made
+    if made.stock is not None:
+        # A token is an array of no bytes where a chain of them begins, and jaxlib looks no closer.
+        arrays = [shape.is_array for shape in made.parameters]
+        given = [
+            [buffer.array() if is_array else _NO_BYTES for buffer, is_array in zip(row, arrays, strict=True)]
+            for row in buffers
+        ]
+        return made.stock.run(given, [shape.is_array for shape in made.outputs])
+    code = made.code
     assert code is not None
     overwritten = code.entry.overwritten if code.entry else tuple(code.donated.values())
-    given = [array.copy() if number in overwritten else array for number, array in enumerate(arrays[0])]
-    return [code.run(*given)]
+    values = [buffer.array() for buffer, shape in zip(buffers[0], made.parameters, strict=True) if shape.is_array]
+    return [code.run(*[array.copy() if number in overwritten else array for number, array in enumerate(values)])]
 
 
 def _kept_arguments(arguments: Structure) -> set[int]:
@@ -214,24 +229,46 @@ def _kept_arguments(arguments: Structure) -> set[int]:
     return {*options.words("non_donatable_input_indices", options.num_non_donatable_input_indices)}
 
 
-def _check_arguments(loaded: Loaded, buffers: Sequence[Buffer]) -> None:
+def _check_arguments(loaded: Loaded, buffers: Sequence[Buffer], replica: int, partition: int) -> None:
+    """The arguments of one device; the errors have the words of XLA's, for which programs look."""
     for number, (buffer, shape) in enumerate(zip(buffers, loaded.made.parameters, strict=True)):
-        # JAX begins a chain of tokens with an array of no bytes.
-        if buffer.word(4) != _bytes(shape) or (shape.is_array and buffer.kind != shape.element_type):
+        if buffer.deleted:
             raise PjrtError(
                 "invalid argument",
-                f"argument {number} of {loaded.made.name}: expected {shape}, got "
+                f"Invalid buffer passed to Execute() as argument {number} to replica {replica}: INVALID_ARGUMENT: "
+                f"{GONE}",
+            )
+        # JAX begins a chain of tokens with an array of no bytes.
+        if buffer.word(4) != _bytes(shape):
+            raise PjrtError(
+                "invalid argument",
+                f"Executable({loaded.made.name}) expected parameter {number} of size {_bytes(shape)} ({shape}) but got "
+                f"buffer with incompatible size {buffer.word(4)} ({buffer.kind}{list(buffer.dimensions)})",
+            )
+        if shape.is_array and buffer.kind != shape.element_type:
+            raise PjrtError(
+                "invalid argument",
+                f"Executable({loaded.made.name}) expected parameter {number} of type {shape}, but got "
                 f"{buffer.kind}{list(buffer.dimensions)}",
             )
+    donated = loaded.made.donated
     seen: dict[int, int] = {}
     for number, buffer in enumerate(buffers):
         other = seen.setdefault(buffer.address, number)
-        if other != number and loaded.made.donated & {number, other}:
-            uses = ", ".join("donate(a)" if one in loaded.made.donated else "a" for one in (other, number))
-            raise PjrtError(
-                "invalid argument",
-                f"arguments {other} and {number} of {loaded.made.name} are one buffer, which is donated: `f({uses})`",
-            )
+        if other == number or not donated & {number, other}:
+            continue
+        if donated >= {number, other}:
+            what = "donate the same buffer twice in Execute()"
+        elif other in donated:
+            what = "use a buffer that was previously donated in the same call to Execute()"
+        else:
+            what = "donate a buffer which is also used by the same call to Execute()"
+        uses = ", ".join("donate(a)" if one in donated else "a" for one in (other, number))
+        raise PjrtError(
+            "invalid argument",
+            f"Attempt to {what} (flattened argument {number}, replica {replica}, partition {partition}, first use: "
+            f"{other}). Toy example for this bug: `f({uses})`.",
+        )
 
 
 def _write(address: int, words: Sequence[int]) -> None:

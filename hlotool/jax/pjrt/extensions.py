@@ -76,21 +76,23 @@ def _layouts(loaded: Loaded, what: str, shapes: Sequence[Shape], orders: Sequenc
 def _parameter_shardings(arguments: Structure) -> None:
     made = loaded_at(arguments.executable).made
     arguments.num_parameters = len(made.parameters)
-    _shardings(arguments, "parameters", None if made.stock is None else made.stock.parameter_shardings)
+    _shardings(arguments, "parameters", made.parameters, made.stock.parameter_shardings if made.stock else None)
 
 
 def _output_shardings(arguments: Structure) -> None:
     made = loaded_at(arguments.executable).made
     arguments.num_outputs = len(made.outputs)
-    _shardings(arguments, "outputs", None if made.stock is None else made.stock.output_shardings)
+    _shardings(arguments, "outputs", made.outputs, made.stock.output_shardings if made.stock else None)
 
 
-def _shardings(arguments: Structure, what: str, found: Callable[[], Sequence[bytes] | None] | None) -> None:
-    """Tell the shardings, twice null where there are none."""
+def _shardings(
+    arguments: Structure, what: str, arrays: Sequence[Shape], find: Callable[[], Sequence[bytes] | None] | None
+) -> None:
+    """Tell the shardings of `arrays`, twice null where there are none."""
     loaded = loaded_at(arguments.executable)
 
     def make() -> tuple[int, ...]:
-        texts = None if found is None else found()
+        texts = find() if find and arrays else None  # jaxlib has one for no arrays, too, which JAX refuses
         if texts is None:
             return 0, 0
         places = [loaded.pinned.text(text) for text in texts]

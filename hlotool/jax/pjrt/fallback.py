@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.jax.pjrt.lowering import mlir_module, without_layouts
+from hlotool.jax.pjrt.lowering import Options, mlir_module, without_layouts
+from hlotool.jax.pjrt.native import CODES
+from hlotool.jax.pjrt.table import PjrtError
 
-__all__ = ["Stock", "compile_stock", "lowered_cost"]
+__all__ = ["Stock", "check_options", "compile_stock", "lowered_cost"]
 
 Array = npt.NDArray[Any]
 
@@ -24,11 +28,16 @@ class Stock:
         self._executable = executable
         self._devices = tuple(devices)
 
-    def run(self, arguments: Sequence[Sequence[Array]]) -> list[list[Array]]:
-        """The results of every device, of the arguments of every device."""
-        given = [self._placed(arrays) for arrays in zip(*arguments, strict=True)]
-        results = self._executable.execute_sharded(given)
-        leaves = results.disassemble_into_single_device_arrays()
+    def run(self, arguments: Sequence[Sequence[Array]], arrays: Sequence[bool]) -> list[list[Array]]:
+        """The results of every device, of the arguments of every device; `arrays` tells those results from tokens."""
+        with _errors_of_jaxlib():
+            return self._run(arguments, arrays)
+
+    def _run(self, arguments: Sequence[Sequence[Array]], arrays: Sequence[bool]) -> list[list[Array]]:
+        given = [self._placed(parts) for parts in zip(*arguments, strict=True)]
+        results = self._executable.execute_sharded(given, with_tokens=True)
+        leaves = list(compress(results.disassemble_into_single_device_arrays(), arrays))
+        results.consume_token().block_until_ready()  # callbacks may still run when there are results
         return [[np.asarray(leaf[number]) for leaf in leaves] for number in range(len(self._devices))]
 
     def text(self) -> bytes:
@@ -58,6 +67,21 @@ class Stock:
         return jax.make_array_from_single_device_arrays(arrays[0].shape, sharding, single)
 
 
+@contextmanager
+def _errors_of_jaxlib() -> Iterator[None]:
+    """Errors of jaxlib as ours, of the same code; as such they come back to JAX with not a word more."""
+    from jax.errors import JaxRuntimeError
+
+    try:
+        yield
+    except JaxRuntimeError as error:
+        code, _, message = str(error).partition(": ")
+        name = code.lower().replace("_", " ")
+        if name not in CODES:
+            raise
+        raise PjrtError(name, message) from error
+
+
 def compile_stock(
     code: bytes, options: bytes, devices: Sequence[int], callbacks: Sequence[Callable[..., Any]], available: int
 ) -> Stock:
@@ -69,10 +93,24 @@ def compile_stock(
     found = {device.id: device for device in client.devices()}
     chosen = [found[number] for number in devices]
     read = _jax.CompileOptions.ParseFromString(options)
-    with make_ir_context():
+    with _errors_of_jaxlib(), make_ir_context():
         module = without_layouts(mlir_module(code))  # arrays come and go row by row
         executable = client.compile_and_load(module, _jax.DeviceList(tuple(chosen)), read, list(callbacks))
     return Stock(executable, chosen)
+
+
+def check_options(options: bytes, settings: Options, available: int) -> None:
+    """Let jaxlib look at options that have names of XLA's; its error where there are none of such names or values."""
+    from jax._src.interpreters.mlir import make_ir_context
+    from jaxlib import _jax
+    from jaxlib.mlir import ir
+
+    client = _client(available)
+    found = {device.id: device for device in client.devices()}
+    devices = _jax.DeviceList(tuple(found[number] for number in settings.devices))
+    with _errors_of_jaxlib(), make_ir_context():
+        nothing = ir.Module.parse("func.func public @main() { return }")
+        client.compile_and_load(nothing, devices, _jax.CompileOptions.ParseFromString(options))
 
 
 def lowered_cost(computation: Any) -> dict[str, float]:

@@ -21,16 +21,21 @@ FORM = "mlir"
 
 _MEMORY = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
+_OVERRIDES = 7  # the field of CompileOptionsProto for options by their names
 _HOST_CALLBACKS = 4  # among the arguments of JAX's function that compiles
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What hlotool looks at in the options of a compilation: `devices` are numbers, by replica and partition."""
+    """What hlotool looks at in the options of a compilation: `devices` are numbers, by replica and partition.
+
+    `overrides` says whether the program sets options of XLA's.
+    """
 
     replicas: int
     partitions: int
     devices: tuple[int, ...]
+    overrides: bool = False
 
 
 def read_options(data: bytes) -> Options:
@@ -41,7 +46,8 @@ def read_options(data: bytes) -> Options:
     assignment = options.device_assignment
     count = options.num_replicas * options.num_partitions
     devices = tuple(range(count)) if assignment is None else _assigned(assignment.serialize())
-    return Options(options.num_replicas, options.num_partitions, devices)
+    overrides = any(field == _OVERRIDES for field, _ in message_fields(data))
+    return Options(options.num_replicas, options.num_partitions, devices, overrides)
 
 
 def _assigned(data: bytes) -> tuple[int, ...]:

@@ -41,9 +41,11 @@ TYPES = (
 """Element types by their numbers."""
 
 CODES = {
-    "cancelled": 1, "unknown": 2, "invalid argument": 3, "not found": 5, "exhausted": 8, "precondition": 9,
-    "unimplemented": 12, "internal": 13,
+    "cancelled": 1, "unknown": 2, "invalid argument": 3, "deadline exceeded": 4, "not found": 5, "already exists": 6,
+    "permission denied": 7, "resource exhausted": 8, "failed precondition": 9, "aborted": 10, "out of range": 11,
+    "unimplemented": 12, "internal": 13, "unavailable": 14, "data loss": 15, "unauthenticated": 16,
 }  # fmt: skip
+"""The codes of errors, by their names."""
 
 _GETTERS: dict[str, dict[str, int]] = {  # function -> field of its arguments -> word of its first argument
     "Buffer_ElementType": {"type": 0},
@@ -155,6 +157,11 @@ class Buffer:
     def deleted(self) -> bool:
         """Whether its memory was given up."""
         return self.word(8) != 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others look at its memory, too."""
+        return ctypes.c_uint64.from_address(self.word(7)).value > 1
 
     @property
     def kind(self) -> str:

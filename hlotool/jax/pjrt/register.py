@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import wraps
 from typing import Any
 
 from hlotool.jax.pjrt.buffers import VIEWS, buffer_functions
@@ -35,9 +35,15 @@ def register() -> None:
     platforms = [name.strip() for name in config.jax_platforms.value.split(",")]
     if "cpu" not in platforms:
         registration = xla_bridge._backend_factories[NAME]
-        made = cache(registration.factory)
-        registration.factory = made
-        xla_bridge.register_backend_factory("cpu", made, priority=0, fail_quietly=False)
+        make = registration.factory
+
+        def client() -> Any:
+            """The client that there is; a new one where JAX has given up its clients."""
+            found = xla_bridge._backends
+            return found.get(NAME) or found.get("cpu") or make()
+
+        registration.factory = client
+        xla_bridge.register_backend_factory("cpu", client, priority=0, fail_quietly=False)
         config.update("jax_platforms", ",".join([*platforms, "cpu"]))
 
 

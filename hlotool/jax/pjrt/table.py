@@ -43,19 +43,21 @@ def error_of(caught: BaseException | None = None) -> int:
             return error(CODES["internal"], "the execution ended early")
         if isinstance(caught, KeyboardInterrupt):  # whoever called this sees to it that it is raised again
             return error(CODES["cancelled"], "interrupted")
+        if isinstance(caught.__cause__, PjrtError):  # it is complete: the program has nothing to add
+            caught = caught.__cause__
         text = str(caught)
         if not isinstance(caught, (HloError, PjrtError, MemoryError)):
             text = f"{type(caught).__name__}: {text}"
         return error(_code(caught), text)
     except MemoryError:
-        return error(CODES["exhausted"], "out of memory")
+        return error(CODES["resource exhausted"], "out of memory")
 
 
 def _code(caught: BaseException) -> int:
     if isinstance(caught, PjrtError):
         return CODES[caught.code]
     if isinstance(caught, MemoryError):
-        return CODES["exhausted"]
+        return CODES["resource exhausted"]
     if isinstance(caught, UnsupportedError):
         return CODES["unimplemented"]
     return CODES["invalid argument" if isinstance(caught, InputError) else "internal"]
@@ -101,7 +103,8 @@ def capsule(answers: Callable[[], Mapping[str, Function]], extensions: Callable[
     provide("slow_from_host", None, callback("Client_BufferFromHostBuffer", given.pop("slow_from_host")))
     provide("slow_to_host", None, callback("Buffer_ToHostBuffer", given.pop("slow_to_host")))
     memory = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64)
-    no_memory = _address(lambda size: error(CODES["exhausted"], f"Out of memory allocating {size} bytes."), memory)
+    exhausted = CODES["resource exhausted"]
+    no_memory = _address(lambda size: error(exhausted, f"Out of memory allocating {size} bytes."), memory)
     provide("out_of_memory", None, no_memory)
     provide("failed", error_of, id(error_of))
     names = functions()
@@ -137,7 +140,7 @@ def _refuse(table: ctypes.Array[ctypes.c_uint64], start: int, names: tuple[str, 
         "this process was forked from one that uses JAX with hlotool, whose threads it has not: start processes with "
         "the method 'spawn' or 'forkserver'"
     )
-    address = _address(lambda arguments: error(CODES["precondition"], message))
+    address = _address(lambda arguments: error(CODES["failed precondition"], message))
     for name in ("LoadedExecutable_Execute", "Client_Compile", "Client_Create"):
         table[start + names.index(name)] = address
 

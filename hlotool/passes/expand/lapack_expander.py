@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.backend_config import parse_backend_config
+from hlotool.evaluate.lapack import lies_by_columns
 from hlotool.ir import Computation, Instruction, Module, array
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.passes.framework.expansion import expand_each
@@ -38,7 +39,7 @@ class LapackExpander:
         def instead(build: Builder, call: Instruction) -> Instruction | None:
             target = custom_call_target(call)
             rule = _RULES.get(target[len("lapack_") + 1 :]) if target.startswith("lapack_") else None
-            result = None if rule is None else rule(self, module, build, call)
+            result = rule(self, module, build, call) if rule and lies_by_columns(call) else None
             if rule is not None and result is None:
                 log.refuse("form", call, "LAPACK is called")
             return result
