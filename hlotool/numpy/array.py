@@ -113,8 +113,7 @@ class Array:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
-        for number in range(len(self)):
-            yield self[number]
+        return map(self.__getitem__, range(len(self)))  # what cannot be iterated says so now, not when it is
 
     def __repr__(self) -> str:
         if self._trace is not None:

@@ -33,6 +33,7 @@ __all__ = ["_At", "_getitem", "_setitem", "dynamic_slice", "dynamic_update_slice
 _OWN_REFERENCES = 3  # of `x._value`, of a variable, and of the argument of getrefcount
 _S64 = numpy.dtype(numpy.int64)
 _INDICES = "indices are whole numbers, slices, None, ... and integer arrays"
+_FOREIGN_VALUE = "return it from the traced function, and assign it outside"
 _MASK = "the number of elements must be known: use np.where(mask, x, other), or x.at[mask].set(number)"
 
 
@@ -124,7 +125,9 @@ def _setitem(x: Array, key: Any, value: Any) -> None:
 def _write(x: Array, key: tuple[Any, ...], value: Any) -> None:
     """Into a concrete array: into its memory, if nobody else has that."""
     held = x._value
-    given = value._concrete("an assignment to an array that is not traced", _MASK) if isinstance(value, Array) else value
+    given: Any = value
+    if isinstance(value, Array):
+        given = value._concrete("an assignment to an array that is not traced", _FOREIGN_VALUE)
     if not (held.flags.owndata and held.flags.writeable and sys.getrefcount(held) <= _OWN_REFERENCES):
         held = held.copy()
     try:
@@ -393,6 +396,8 @@ def _take_along(x: Any, indices: Any, axis: int, /) -> Array:
     found = expand(found, tuple(sizes))
     sizes[axis] = index.shape[axis]
     index = expand(index, tuple(sizes))
+    if 0 in sizes:
+        return expand(wrap(numpy.zeros((), found.dtype)), tuple(sizes))
     lead = tuple(n for n in range(found.ndim) if n != axis)
     return apply(
         "gather", found, with_shape(_wrapped(index, found.shape[axis]), (*sizes, 1)),

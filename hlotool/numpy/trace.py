@@ -274,7 +274,7 @@ def finish(made: Trace, result: Any) -> Traced:
 
 def unchanged(reads: Iterable[tuple[Array, Any]]) -> bool:
     """Whether arrays hold what they held when they became constants."""
-    return all([one._value is held for one, held in reads])
+    return all(one._value is held for one, held in reads)
 
 
 def module_of(computation: Computation) -> Module:
