@@ -36,8 +36,19 @@ if TYPE_CHECKING:
     from hlotool.ir.verifier import check as verify
     from hlotool.numpy.batching import vmap
     from hlotool.numpy.control import cond, fori_loop, map, scan, switch, while_loop
-    from hlotool.numpy.gradients import checkpoint, grad, jvp, stop_gradient, value_and_grad, vjp
+    from hlotool.numpy.gradients import (
+        checkpoint,
+        grad,
+        hessian,
+        jacfwd,
+        jacrev,
+        jvp,
+        stop_gradient,
+        value_and_grad,
+        vjp,
+    )
     from hlotool.numpy.jit import explain_last, jit
+    from hlotool.numpy.own_derivatives import custom_jvp, custom_vjp
     from hlotool.runtime.executable import Executable
     from hlotool.text.load import load
     from hlotool.text.parser import parse
@@ -59,10 +70,15 @@ __all__ = [
     "checkpoint",
     "compile",
     "cond",
+    "custom_jvp",
+    "custom_vjp",
     "diff",
     "explain_last",
     "fori_loop",
     "grad",
+    "hessian",
+    "jacfwd",
+    "jacrev",
     "jit",
     "jvp",
     "load",
@@ -86,6 +102,9 @@ _HOMES = {
     "value_and_grad": ("hlotool.numpy.gradients", "value_and_grad"),
     "stop_gradient": ("hlotool.numpy.gradients", "stop_gradient"),
     "jvp": ("hlotool.numpy.gradients", "jvp"),
+    "hessian": ("hlotool.numpy.gradients", "hessian"),
+    "jacfwd": ("hlotool.numpy.gradients", "jacfwd"),
+    "jacrev": ("hlotool.numpy.gradients", "jacrev"),
     "grad": ("hlotool.numpy.gradients", "grad"),
     "checkpoint": ("hlotool.numpy.gradients", "checkpoint"),
     "CompilerWarning": ("hlotool.driver", "CompilerWarning"),
@@ -98,6 +117,8 @@ _HOMES = {
     "switch": ("hlotool.numpy.control", "switch"),
     "while_loop": ("hlotool.numpy.control", "while_loop"),
     "jit": ("hlotool.numpy.jit", "jit"),
+    "custom_jvp": ("hlotool.numpy.own_derivatives", "custom_jvp"),
+    "custom_vjp": ("hlotool.numpy.own_derivatives", "custom_vjp"),
     "diff": ("hlotool.inspect.module_diff", "diff"),
     "optimise": ("hlotool.driver", "optimise"),
     "Executable": ("hlotool.runtime.executable", "Executable"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hlotool.evaluate import own_derivatives
 from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.evaluate.xla_custom_calls_cudnn import CONVOLUTIONS
 from hlotool.evaluate.xla_custom_calls_math import activation, broadcast_along, computing_type, scaled
@@ -19,11 +20,15 @@ __all__ = ["LIBRARY_CALLS", "library_computation"]
 
 
 def library_computation(call: Instruction) -> Computation | None:
-    """A computation from the operands of a custom call to its result; None where the target is no GPU library.
+    """A computation from the operands of a custom call to its result; None where the target is no GPU library, and no
+    function with a derivative of its own.
 
     UnsupportedError, naming instruction and target, for what these libraries do and HLO does not say.
     """
     target = call.attributes["custom_call_target"]
+    if target in own_derivatives.TARGETS:
+        function: Computation = call.called[0]
+        return function
     rule = LIBRARY_CALLS.get(target)
     if rule is None:
         return None

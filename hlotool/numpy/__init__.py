@@ -26,6 +26,7 @@ from hlotool.numpy.extensions import *  # noqa: F403
 from hlotool.numpy.indexing import *  # noqa: F403
 from hlotool.numpy.indexing import _At as _At
 from hlotool.numpy.indexing import _getitem as _getitem
+from hlotool.numpy.indexing import _setitem as _setitem
 from hlotool.numpy.manipulation import *  # noqa: F403
 from hlotool.numpy.manipulation import _transposed as _transposed
 from hlotool.numpy.protocols import _array_function as _array_function

@@ -1,7 +1,10 @@
 """The array: a value that is there, or one of a function that is being traced.
 
-It never changes.  What it can do is done by the functions of the namespace, which are found by name when they are used:
-they stand on this class.
+What it can do is done by the functions of the namespace, which are found by name when they are used: they stand on this
+class.
+
+Values never change, but which one an array has does: ``x[index] = value`` gives it another one.  No other array changes
+with it.  Where NumPy would change one, as the array of which `x` is a part, an assignment is refused.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy
 
@@ -33,13 +37,14 @@ def _function(name: str) -> Callable[..., Any]:
 class Array:
     """An array.  Make one with ``asarray``; functions under ``hlotool.jit`` are called with traced ones."""
 
-    __slots__ = ("__weakref__", "_mutable", "_trace", "_value", "_weak")
+    __slots__ = ("__weakref__", "_mutable", "_trace", "_value", "_weak", "_whole")
 
     def __init__(self, value: Any, trace: Any = None, weak: bool = False, mutable: bool = False) -> None:
         self._value = value  # a NumPy array; of a traced one the instruction
         self._trace = trace
         self._weak = weak  # a Python number, whose type gives way
-        self._mutable = mutable  # the NumPy array is the user's, who may write to it
+        self._mutable = mutable  # the NumPy array is the user's, who may write to it, or this array was assigned to
+        self._whole: Callable[[], object] | None = None  # what the array is a part of, while that is alive
 
     if TYPE_CHECKING:  # what is put in below, for type checkers
 
@@ -108,8 +113,7 @@ class Array:
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
-        for number in range(len(self)):
-            yield self[number]
+        return map(self.__getitem__, range(len(self)))  # what cannot be iterated says so now, not when it is
 
     def __repr__(self) -> str:
         if self._trace is not None:
@@ -173,8 +177,16 @@ class Array:
         view.flags.writeable = False
         return view
 
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._concrete("__dlpack__", _FOREIGN).__dlpack__(**options)
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        held = self._concrete("__dlpack__", _FOREIGN)
+        return held.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -194,10 +206,11 @@ class Array:
         return wrap, (self._concrete("pickle", _NUMBER),)
 
     def __copy__(self) -> Array:
-        return self
+        copied: Array = _function("copy")(self)
+        return copied
 
     def __deepcopy__(self, memo: Any) -> Array:
-        return self
+        return self.__copy__()
 
     # ---- indexing
 
@@ -206,7 +219,13 @@ class Array:
         return found
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise type_error("arrays do not change", "write x = x.at[index].set(value), which gives a new array")
+        _function("_setitem")(self, key, value)
+
+    def _is_part_of(self, other: Array) -> Array:
+        """This array, of which NumPy would have it that it shares its elements with `other`."""
+        whole = other._whole and other._whole()
+        self._whole = ref(other if whole is None else whole)
+        return self
 
     @property
     def at(self) -> Any:
@@ -288,7 +307,10 @@ _variadic("transpose", "transpose")
 
 
 def _property(name: str, function: str) -> None:
-    setattr(Array, name, property(lambda self: _function(function)(self)))
+    def part(self: Array) -> Any:
+        return _function(function)(self)._is_part_of(self)
+
+    setattr(Array, name, property(part))
 
 
 for _name, _target in {"T": "_transposed", "mT": "matrix_transpose", "real": "real", "imag": "imag"}.items():

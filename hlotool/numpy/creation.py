@@ -45,16 +45,20 @@ def _check_device(device: Any) -> None:
 def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of numbers, nested sequences of these and of arrays, or another array.
 
-    Arrays do not change: a NumPy array that can be written to is copied, unless `copy` is False, a promise that nobody
-    writes to it.
+    A NumPy array that can be written to is copied, unless `copy` is False, a promise that nobody writes to it.
     """
     _check_device(device)
     if isinstance(obj, Array):
-        return obj if dtype is None else astype(obj, dtype, copy=False)
+        found = obj if dtype is None else astype(obj, dtype, copy=False)
+        if copy is False and found is not obj:
+            raise value_error(f"an array of {obj.dtype} cannot become one of {found.dtype} without a copy")
+        return _another(obj) if copy and found is obj else found
     if isinstance(obj, (list, tuple)) and holds_arrays(obj):
         found = stacked(obj)
         return found if dtype is None else astype(found, dtype, copy=False)
     target = None if dtype is None else resolve(dtype)
+    if copy is False and (is_scalar(obj) or isinstance(obj, (list, tuple))):
+        raise value_error(f"a {type(obj).__name__} cannot become an array without a copy")
     if is_scalar(obj) and target is not None:
         return wrap(numpy.asarray(obj, target))
     if not isinstance(obj, (numpy.ndarray, numpy.generic)) and target is not None:
@@ -69,7 +73,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
 
 def array(obj: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> Array:
     """NumPy's name for ``asarray``; with leading dimensions of size 1 up to `ndmin`."""
-    found = asarray(obj, dtype, copy=None if isinstance(obj, Array) else copy)
+    found = asarray(obj, dtype, copy=copy)
     missing = ndmin - found.ndim
     return _reshaped(found, (1,) * missing + found.shape) if missing > 0 else found
 
@@ -81,7 +85,13 @@ def _reshaped(x: Any, shape: tuple[int, ...], /) -> Array:
 
 def copy(x: Any, /) -> Array:
     """An array with the same elements."""
-    return asarray(x)
+    return asarray(x, copy=True)
+
+
+def _another(x: Array) -> Array:
+    """An array of its own with the same value, which has memory of its own when one of them is assigned to."""
+    value = x._value.copy() if x._mutable and x._trace is None else x._value
+    return Array(value, x._trace, x._weak)
 
 
 @operation("x")
@@ -100,7 +110,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     _check_device(device)
     target = resolve(dtype)
     if isinstance(x, Array) and x.dtype == target and not x._weak:
-        return x
+        return _another(x) if copy else x
     return _astype(x, target)
 
 
@@ -147,7 +157,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
-    """The same as ``zeros``: arrays do not change."""
+    """The same as ``zeros``."""
     return zeros(shape, dtype, device=device)
 
 

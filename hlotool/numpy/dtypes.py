@@ -56,7 +56,7 @@ def resolve(dtype: Any) -> DType:
     except TypeError as error:
         raise type_error(f"{dtype!r} is no element type") from error
     hlo_type(found)
-    return found.newbyteorder("=")
+    return found if found.isnative else found.newbyteorder("=")
 
 
 def default_type(kind: type) -> DType:

@@ -365,7 +365,21 @@ def sign(x: Any, /) -> Array:
     _require("sign", (found,), _NUMBERS)
     if _kind(found) == "unsigned":
         return convert(not_zero(found), found.dtype)
-    return elementwise("sign", found)
+    made = elementwise("sign", found)
+    if _kind(found) == "complex":
+        made = _with_signs_of_infinities(found, made)
+    return made if _kind(found) == "signed" else where(not_zero(found), made, constant_like(found, 0))
+
+
+def _with_signs_of_infinities(value: Array, signs: Array) -> Array:
+    """`signs` of complex numbers, and of those with one infinite part the sign of that, which alone counts."""
+    parts = [apply(part, value) for part in ("real", "imag")]
+    infinite = [apply("compare", apply("abs", one), constant_like(one, numpy.inf), direction="EQ") for one in parts]
+    own = [
+        where(which, apply("sign", one), apply("multiply", one, constant_like(one, 0)))
+        for which, one in zip(infinite, parts, strict=True)
+    ]
+    return where(apply("compare", *infinite, direction="NE"), apply("complex", *own), signs)
 
 
 @operation("x1", "x2")

@@ -1,4 +1,5 @@
-"""Derivatives of Python functions: ``grad, value_and_grad, vjp, jvp, checkpoint, stop_gradient``.
+"""Derivatives of Python functions: ``grad, value_and_grad, vjp, jvp, jacfwd, jacrev, hessian``; ``checkpoint,
+stop_gradient``.
 
 A function is traced, the derivative of its module is made (`hlotool.passes.autodiff`), and that is compiled once for
 each kind of arguments, as with `hlotool.jit`; within a trace it becomes a part of it, so that derivatives of
@@ -7,21 +8,25 @@ derivatives, of loops and of compiled functions are as others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, update_wrapper
 from typing import Any
 
+import numpy
+
 from hlotool.analysis.sizes import number_of
-from hlotool.ir import array
+from hlotool.ir import Shape, array, dtype_of
 from hlotool.numpy.array import Array, concrete, wrap
+from hlotool.numpy.batching import vmap
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.jit import Jitted
 from hlotool.numpy.operation import call_module
-from hlotool.numpy.pytree import flatten, leaf_paths, tree_map, unflatten
+from hlotool.numpy.pytree import LEAF, Structure, flatten, leaf_paths, tree_map, unflatten
 from hlotool.numpy.trace import Traced, active, apply, shape_of, trace, zeros_like_shape
 from hlotool.passes.autodiff import differentiable, make_gradient, make_jvp, make_vjp
 
-__all__ = ["checkpoint", "grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
+__all__ = ["checkpoint", "grad", "hessian", "jacfwd", "jacrev", "jvp", "stop_gradient", "value_and_grad", "vjp"]
 
 
 def grad(
@@ -58,9 +63,7 @@ def value_and_grad(
     """As `grad`; the new function returns a pair: what `f` returns, and the gradient."""
     if not callable(f):
         raise type_error(f"value_and_grad takes a function, not a {type(f).__name__}")
-    bound = number_of(memory) if isinstance(memory, str) else memory
-    if memory is not None and bound is None:
-        raise value_error(f"value_and_grad: memory is a size, as 64MB or 1GiB, not {memory!r}")
+    bound = _bytes("value_and_grad", memory)
 
     def run(*arguments: Any, **options: Any) -> Any:
         wrt, structures = _chosen("grad", arguments, argnums)
@@ -68,7 +71,7 @@ def value_and_grad(
         _check_scalar(traced, has_aux)
         module = traced.module()
         count = len(traced.outputs)
-        make_gradient(module, wrt, value=True, memory=None if bound is None else int(bound))
+        make_gradient(module, wrt, value=True, memory=bound)
         leaves, _ = flatten((arguments, options))
         found = call_module(module, [*leaves, *traced.captured])
         value = unflatten(traced.structure, found[:count])
@@ -113,13 +116,16 @@ def _jvp_of(f: Callable[..., Any]) -> Jitted:
     return Jitted(_named(run, f, "jvp"), (), (), ())
 
 
-def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(
+    f: Callable[..., Any], *primals: Any, memory: int | str | None = None
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """What `f` returns of `primals`, and a function that brings a cotangent of it back (reverse mode).
 
     The function takes a container such as `f` returns, and gives a tuple with one for each of `primals`.  Cotangents of
     leaves that hold no floats are zeros, and count for nothing.  What `f` computes, it computes again with each call
-    (in a `jit` it is computed once).
+    (in a `jit` it is computed once).  `memory` is a bound, as that of `grad`.
     """
+    bound = _bytes("vjp", memory)
     value, _ = _vjp_of(f)(primals, None)
 
     def back(cotangent: Any) -> tuple[Any, ...]:
@@ -128,14 +134,14 @@ def vjp(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tupl
         for own, other in zip(flatten(value)[0], flatten(cotangent)[0], strict=True):
             if shape_of(own).dimensions != shape_of(other).dimensions:
                 raise type_error(f"vjp: a result is {shape_of(own)}, and its cotangent {shape_of(other)}")
-        found: tuple[Any, ...] = _vjp_of(f)(primals, cotangent)[1]
+        found: tuple[Any, ...] = _vjp_of(f, bound)(primals, cotangent)[1]
         return found
 
     return value, back
 
 
 @lru_cache(maxsize=512)
-def _vjp_of(f: Callable[..., Any]) -> Jitted:
+def _vjp_of(f: Callable[..., Any], memory: int | None = None) -> Jitted:
     def run(primals: tuple[Any, ...], cotangent: Any) -> Any:
         traced = _traced(f, primals, {})
         leaves, structure = flatten(primals)
@@ -144,7 +150,7 @@ def _vjp_of(f: Callable[..., Any]) -> Jitted:
         wrt: list[int] = []
         if cotangent is not None:
             wrt = [number for number, leaf in enumerate(leaves) if differentiable(shape_of(leaf))]
-            make_vjp(module, wrt, value=True)
+            make_vjp(module, wrt, value=True, memory=memory)
             for one, shape in zip(flatten(cotangent)[0], shapes, strict=True):
                 if differentiable(shape):
                     given.append(_as_type(one, shape.element_type))
@@ -157,6 +163,108 @@ def _vjp_of(f: Callable[..., Any]) -> Jitted:
         return value, unflatten(structure, whole)
 
     return Jitted(_named(run, f, "vjp"), (), (), ())
+
+
+def jacrev(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that returns the Jacobian of `f` by arguments `argnums`, a row for each element of the result at once.
+
+    For each array of the result there is, in its place, a container as the argument, whose arrays have the dimensions
+    of the result ahead of their own.  It is the quicker way where there are fewer results than arguments.
+    """
+    _check_function("jacrev", f)
+
+    def jacobian(*arguments: Any, **options: Any) -> Any:
+        function, chosen = _by_chosen("jacrev", f, arguments, options, argnums)
+        leaves, structure = flatten(function(*chosen))
+        _check_floats("jacrev: a result", leaves)
+
+        def pulled(*cotangents: Any) -> Any:
+            return _vjp_of(function)(chosen, unflatten(structure, cotangents))[1]
+
+        parts = [shape_of(one) for one in leaves]
+        rows: list[Any] = []
+        for number, basis in enumerate(_bases(parts)):
+            found = vmap(pulled)(*basis)
+            own = tree_map(lambda one, shape=parts[number]: _split(one, shape.dimensions), found)
+            rows.append(own[0] if isinstance(argnums, int) else own)
+        return unflatten(structure, rows)
+
+    return Jitted(_named(jacobian, f, "jacrev", signature=True), (), (), ())
+
+
+def jacfwd(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """As `jacrev`, a column for each element of the arguments: quicker where there are fewer of these."""
+    _check_function("jacfwd", f)
+
+    def jacobian(*arguments: Any, **options: Any) -> Any:
+        function, chosen = _by_chosen("jacfwd", f, arguments, options, argnums)
+        leaves, structure = flatten(chosen)
+        _check_floats("jacfwd: an argument", leaves)
+
+        def pushed(*tangents: Any) -> Any:
+            return _jvp_of(function)(chosen, unflatten(structure, tangents))[1]
+
+        parts = [shape_of(one) for one in leaves]
+        columns: list[list[Any]] = []
+        made: Structure = LEAF
+        for number, basis in enumerate(_bases(parts)):
+            results, made = flatten(vmap(pushed, out_axes=-1)(*basis))
+            columns.append([_split(one, (*one.shape[:-1], *parts[number].dimensions), whole=True) for one in results])
+        by_result = [unflatten(structure, column) for column in zip(*columns, strict=True)]
+        return unflatten(made, [one[0] if isinstance(argnums, int) else one for one in by_result])
+
+    return Jitted(_named(jacobian, f, "jacfwd", signature=True), (), (), ())
+
+
+def hessian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that returns the second derivatives of `f` by arguments `argnums`: ``jacfwd(jacrev(f))``."""
+    return jacfwd(jacrev(f, argnums), argnums)
+
+
+def _check_function(name: str, f: Any) -> None:
+    if not callable(f):
+        raise type_error(f"{name} takes a function, not a {type(f).__name__}")
+
+
+def _check_floats(what: str, leaves: Sequence[Any]) -> None:
+    for leaf in leaves:
+        if not differentiable(shape_of(leaf)):
+            raise type_error(f"{what} is {shape_of(leaf)}, and derivatives are of floats and by floats")
+
+
+def _by_chosen(
+    name: str, f: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], argnums: int | Sequence[int]
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """`f` as a function of the arguments in question alone, and these."""
+    _chosen(name, arguments, argnums)
+    numbers = [n % len(arguments) for n in ([argnums] if isinstance(argnums, int) else argnums)]
+
+    def function(*chosen: Any) -> Any:
+        given = list(arguments)
+        for number, value in zip(numbers, chosen, strict=True):
+            given[number] = value
+        return f(*given, **options)
+
+    return function, tuple([tree_map(concrete, arguments[n]) for n in numbers])
+
+
+def _bases(shapes: Sequence[Shape]) -> Iterator[list[Array]]:
+    """For each of the arrays a stack of all that has a one in one place of it, and zeros elsewhere."""
+    for number, own in enumerate(shapes):
+        size = math.prod(own.dimensions)
+        stacks = []
+        for other, shape in enumerate(shapes):
+            whole = (size, *shape.dimensions)
+            values = numpy.eye(size).reshape(whole) if other == number else numpy.zeros(whole)
+            stacks.append(wrap(values.astype(dtype_of(shape.element_type))))
+        yield stacks
+
+
+def _split(value: Any, dimensions: tuple[int, ...], whole: bool = False) -> Array:
+    """The rows of an array as an array with `dimensions`, ahead of its others."""
+    shape = shape_of(value)
+    sizes = dimensions if whole else (*dimensions, *shape.dimensions[1:])
+    return apply("reshape", value, shape=array(shape.element_type, sizes))
 
 
 def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -251,6 +359,14 @@ def _check_scalar(traced: Traced, has_aux: bool) -> None:
             f"grad: the function returns {made}, and a gradient is that of one scalar of floats",
             "sum it up, or use hlotool.vjp; has_aux=True lets it return something beside the scalar",
         )
+
+
+def _bytes(name: str, memory: int | str | None) -> int | None:
+    """A bound of memory in bytes."""
+    bound = number_of(memory) if isinstance(memory, str) else memory
+    if memory is not None and bound is None:
+        raise value_error(f"{name}: memory is a size, as 64MB or 1GiB, not {memory!r}")
+    return None if bound is None else int(bound)
 
 
 def _zeros(shape: Any) -> Array:

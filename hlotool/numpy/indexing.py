@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import operator
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +23,17 @@ from hlotool.numpy.array import Array, concrete, concrete_value, wrap
 from hlotool.numpy.axes import as_axis
 from hlotool.numpy.dtypes import hlo_type, kind_of
 from hlotool.numpy.elementwise import broadcast_together, common_shape, constant_like, expand, where
-from hlotool.numpy.errors import index_error, value_error
+from hlotool.numpy.errors import index_error, tracing_error, type_error, value_error
 from hlotool.numpy.manipulation import joined, one_of, permuted, with_shape
-from hlotool.numpy.operation import as_arrays, convert, operation
-from hlotool.numpy.trace import STATE, apply
+from hlotool.numpy.operation import as_arrays, convert, operation, stacked
+from hlotool.numpy.trace import STATE, apply, leaked
 
-__all__ = ["_At", "_getitem", "dynamic_slice", "dynamic_update_slice", "take", "take_along_axis"]
+__all__ = ["_At", "_getitem", "_setitem", "dynamic_slice", "dynamic_update_slice", "take", "take_along_axis"]
 
+_OWN_REFERENCES = 3  # of `x._value`, of a variable, and of the argument of getrefcount
+_S64 = numpy.dtype(numpy.int64)
+_INDICES = "indices are whole numbers, slices, None, ... and integer arrays"
+_FOREIGN_VALUE = "return it from the traced function, and assign it outside"
 _MASK = "the number of elements must be known: use np.where(mask, x, other), or x.at[mask].set(number)"
 
 
@@ -48,13 +53,94 @@ class _Basic:
 def _getitem(x: Array, key: Any) -> Array:
     """``x[key]``."""
     key = key if isinstance(key, tuple) else (key,)
-    masked = _mask_of(key)
-    if masked:
+    if x._trace is None and STATE.trace is None:
+        return _read(x, key)
+    if _mask_of(key):
         return _masked(x, key)
     basic, arrays = _parsed(x.shape, key)
     if not arrays:
-        return _slice(x, basic.ranges, basic.layout)
+        return _slice(x, basic.ranges, basic.layout)._is_part_of(x)
     return _gather(x, list(arrays), basic.ranges, basic.arrays, basic.layout)
+
+
+def _read(x: Array, key: tuple[Any, ...]) -> Array:
+    """``x[key]`` of concrete arrays: only bytes move, which no program needs to be compiled for."""
+    try:
+        found = numpy.asarray(x._value[_concrete_key(key)])
+    except IndexError as error:
+        raise index_error(str(error)) from error
+    if found.base is None:  # a copy
+        return wrap(found)
+    return wrap(found.copy() if x._mutable else numpy.ascontiguousarray(found).reshape(found.shape))._is_part_of(x)
+
+
+def _concrete_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An index in NumPy's arrays and numbers."""
+    found: list[Any] = []
+    for one in key:
+        if isinstance(one, slice):
+            found.append(slice(*map(_concrete_bound, (one.start, one.stop, one.step))))
+        elif isinstance(one, list):
+            found.append(numpy.asarray(stacked(one)) if one else numpy.zeros(0, int))
+        elif isinstance(one, Array):
+            found.append(one._concrete("an index", _MASK))
+        else:
+            found.append(one)
+        if isinstance(found[-1], (float, complex, str, bytes)) or getattr(found[-1], "dtype", _S64).kind not in "iub":
+            raise index_error(f"a {_kind_of_index(one)} is no index", _INDICES)
+    return tuple(found)
+
+
+def _concrete_bound(one: Any) -> Any:
+    return operator.index(one) if isinstance(one, Array) else one
+
+
+def _kind_of_index(one: Any) -> str:
+    return f"{type(one).__name__} of {one.dtype}" if hasattr(one, "dtype") else type(one).__name__
+
+
+def _setitem(x: Array, key: Any, value: Any) -> None:
+    """``x[key] = value``: `x` gets another value."""
+    whole = x._whole and x._whole()
+    if isinstance(whole, Array):
+        raise type_error(
+            "this array is a part of another one, which would stay as it is",
+            "write to the other one (x[i, j] = ... instead of x[i][j] = ...), or to a copy of the part: x[i].copy()",
+        )
+    if whole is not None:
+        raise tracing_error(
+            "an argument of a traced function is assigned to: what the caller holds would stay as it is",
+            "assign to a copy (x = x.copy()) or to x.at[index].set(value), and return it",
+        )
+    key = key if isinstance(key, tuple) else (key,)
+    trace = STATE.trace
+    if trace is not None:
+        trace.assign(x, _updated(x, key, value, "set"))
+    elif x._trace is not None:
+        raise leaked(x)
+    else:
+        _write(x, key, value)
+
+
+def _write(x: Array, key: tuple[Any, ...], value: Any) -> None:
+    """Into a concrete array: into its memory, if nobody else has that."""
+    held = x._value
+    given: Any = value
+    if isinstance(value, Array):
+        given = value._concrete("an assignment to an array that is not traced", _FOREIGN_VALUE)
+    if not (held.flags.owndata and held.flags.writeable and sys.getrefcount(held) <= _OWN_REFERENCES):
+        held = held.copy()
+    try:
+        with numpy.errstate(all="ignore"):
+            held[_concrete_key(key)] = numpy.asarray(stacked(given)) if isinstance(given, (list, tuple)) else given
+    except IndexError as error:
+        raise index_error(str(error)) from error
+    except ValueError as error:
+        raise value_error(str(error)) from error
+    except TypeError as error:
+        raise type_error(str(error)) from error
+    x._value = held
+    x._mutable = True
 
 
 def _is_array(one: Any) -> bool:
@@ -135,7 +221,7 @@ def _parsed(shape: tuple[int, ...], key: tuple[Any, ...]) -> tuple[_Basic, tuple
         elif _is_number(one):
             number, size = int(one), shape[len(ranges)]
             if not -size <= number < size:
-                raise index_error(f"index {number} is out of bounds for dimension {len(ranges)} of size {size}")
+                raise index_error(f"index {number} is out of bounds for axis {len(ranges)} with size {size}")
             ranges.append((number % size, 1, 1))
             layout.append("-")
         elif _is_array(one) or (isinstance(one, Array) and one._trace is not None):
@@ -146,7 +232,7 @@ def _parsed(shape: tuple[int, ...], key: tuple[Any, ...]) -> tuple[_Basic, tuple
             layout.append("a")
         else:
             raise index_error(
-                f"a {type(one).__name__} is no index", "indices are whole numbers, slices, None, ... and integer arrays"
+                f"a {type(one).__name__} is no index", _INDICES
             )
     return _Basic(tuple(ranges), tuple(places), tuple(layout)), tuple(arrays)
 
@@ -160,7 +246,7 @@ def _index_array(one: Any, size: int, place: int) -> Array:
         low, high = int(found._value.min()), int(found._value.max())
         if low < -size or high >= size:
             wrong = low if low < -size else high
-            raise index_error(f"index {wrong} is out of bounds for dimension {place} of size {size}")
+            raise index_error(f"index {wrong} is out of bounds for axis {place} with size {size}")
     return found
 
 
@@ -310,6 +396,8 @@ def _take_along(x: Any, indices: Any, axis: int, /) -> Array:
     found = expand(found, tuple(sizes))
     sizes[axis] = index.shape[axis]
     index = expand(index, tuple(sizes))
+    if 0 in sizes:
+        return expand(wrap(numpy.zeros((), found.dtype)), tuple(sizes))
     lead = tuple(n for n in range(found.ndim) if n != axis)
     return apply(
         "gather", found, with_shape(_wrapped(index, found.shape[axis]), (*sizes, 1)),

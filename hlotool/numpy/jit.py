@@ -20,7 +20,7 @@ from hlotool.numpy.late import Axis, LatePrograms, SizeSpec, axes_of, size_spec
 from hlotool.numpy.operation import call_computation, frozen
 from hlotool.numpy.pytree import Structure, flatten, leaf_paths, unflatten
 from hlotool.numpy.quick import MISS, quick_call
-from hlotool.numpy.trace import STATE, Traced, Weak, is_scalar, leaked, trace
+from hlotool.numpy.trace import STATE, Traced, Weak, is_scalar, leaked, trace, unchanged
 from hlotool.runtime.executable import Executable
 
 __all__ = ["Jitted", "explain_last", "jit"]
@@ -31,16 +31,21 @@ _DEEPEST = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compiled:
-    """A function for one kind of arguments.  `donated` are the leaves whose arrays it may overwrite."""
+    """A function for one kind of arguments.  `donated` are the leaves whose arrays it may overwrite.
+
+    `captured` are arrays that it is handed with each call, `reads` those that are constants of it, with what they held.
+    """
 
     executable: Executable
-    captured: tuple[Any, ...]
+    captured: tuple[Array, ...]
+    reads: tuple[tuple[Array, Any], ...]
     structure: Structure
     donated: tuple[int, ...]
     quick: Callable[[Any, Any], Any] | None
 
     def __call__(self, values: Iterable[Any]) -> Any:
-        return unflatten(self.structure, map(Array, self.executable.run(*values, *self.captured)))
+        captured = [one._value for one in self.captured]
+        return unflatten(self.structure, map(Array, self.executable.run(*values, *captured)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +179,20 @@ class Jitted:
         _check_leaves(leaves)
         signature = _Signature(structure, tuple(kinds), tuple((where, self._key(where, one)) for where, one in statics))
         known = self._known.get(signature)
-        if known is None:
+        if known is None or not unchanged(known.reads):
             reason = self._reason(signature, self._known)
             traced = self._trace(structure, kinds, statics)
             donated = self._donated(structure, statics)
             executable = compile_module(traced.module(), donate=donated)
             overwritten = tuple(sorted(set(executable.donated.values())))
-            captured = tuple(one._value for one in traced.captured)
-            quick = quick_call(structure, kinds, executable.run, captured, traced.structure) if self._simple else None
-            known = self._known[signature] = _Compiled(executable, captured, traced.structure, overwritten, quick)
+            quick = (
+                quick_call(structure, kinds, executable.run, traced.captured, traced.reads, traced.structure)
+                if self._simple
+                else None
+            )
+            known = self._known[signature] = _Compiled(
+                executable, traced.captured, traced.reads, traced.structure, overwritten, quick
+            )
             self._compilations += 1
             _LAST.text = reason
         return known
@@ -198,7 +208,7 @@ class Jitted:
         keys = tuple((where, self._key(where, one)) for where, one in statics)
         signature = _Signature(structure, tuple(_resized(kinds, axes, bounds)), keys)
         programs = self._families.get(signature)
-        if programs is None:
+        if programs is None or not unchanged(programs.reads):
             new = self._reason(signature, self._families)
 
             def compiled(why: str) -> None:
@@ -246,6 +256,8 @@ class Jitted:
                     given.insert(where, value)
                 else:
                     named[where] = value
+            for leaf in flatten((arguments, options))[0]:
+                leaf._whole = _the_callers
             return self._function(*given, **named)
 
         depth = getattr(self._depth, "now", 0)
@@ -285,7 +297,20 @@ class Jitted:
     def _reason(self, new: _Signature, known: Iterable[_Signature]) -> str:
         """What of the arguments is not as it was for any program so far, compared with the one most like it."""
         least: list[str] = min([_differences(old, new) for old in known], key=len, default=["it was the first"])
+        if not least:
+            least = ["an array that the function reads was assigned to"]
         return self._head() + "; ".join(least)
+
+
+class _Caller:
+    """Who has the arguments of a traced function."""
+
+
+_CALLER = _Caller()
+
+
+def _the_callers() -> object:
+    return _CALLER
 
 
 class _Donated:
@@ -428,9 +453,9 @@ def jit(
     containers, the shapes and types of arrays, and the values of static arguments, which the function sees as they are.
     A Python number is an argument like others; its type gives way to that of the arrays it meets.
 
-    Arrays of this package that the function closes over do not change and are constants; a NumPy array that can be
-    written to is read anew with each call.  All else outside of the arguments is as it was when the function was
-    traced.
+    Arrays of this package that the function closes over are constants, and the function is compiled again when one was
+    assigned to; such an array, or a NumPy array that can be written to, is read anew with each call from then on.  All
+    else outside of the arguments is as it was when the function was traced.
 
     Arrays of the arguments `donate_argnums` are given up: results may be written over them.
 

@@ -194,6 +194,7 @@ class LatePrograms:
     compiled: Callable[[str], None]  # is told why, before each compilation
     known: dict[tuple[int, ...], _Ready] = field(default_factory=dict)
     generals: list[_General] = field(default_factory=list)
+    reads: list[tuple[Array, Any]] = field(default_factory=list)  # constants of the programs, and what they held
 
     def __call__(self, sizes: tuple[int, ...], values: Sequence[Any]) -> Any:
         ready = self.known.get(sizes)
@@ -236,7 +237,9 @@ class LatePrograms:
                          zip(sizes, self.axes, strict=True))
 
     def _traced(self, sizes: Sequence[int]) -> Traced:
-        return self.trace(sizes)
+        traced = self.trace(sizes)
+        self.reads += traced.reads
+        return traced
 
     def _groups(self, sizes: Sequence[int]) -> list[int | None]:
         """Axes whose sizes are equal, and may have to be: the number of the first such axis; None for others."""

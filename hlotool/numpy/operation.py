@@ -52,7 +52,10 @@ def operation(*arrays: str, exact: bool = False) -> Callable[[Callable[P, R]], C
             if STATE.trace is not None:
                 if any(type(one) is list or type(one) is tuple for one in args[:count]):
                     return body(*map(_listed, args, single), *args[count:], **options)  # type: ignore[arg-type]
-                return body(*args, **options)
+                traced: Any = body(*args, **options)
+                if any(traced is one for one in args):  # an array of its own, which can be assigned to
+                    traced = Array(traced._value, traced._trace, traced._weak, traced._mutable)
+                return traced  # type: ignore[no-any-return]
             values: list[Any] = []
             numbers = False
             for one in args[:count]:

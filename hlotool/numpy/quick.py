@@ -99,9 +99,16 @@ class _Writer:
 
 
 def quick_call(
-    structure: Structure, kinds: Sequence[Any], run: Callable[..., Any], captured: Sequence[Any], result: Structure
+    structure: Structure,
+    kinds: Sequence[Any],
+    run: Callable[..., Any],
+    captured: Sequence[Array],
+    reads: Sequence[tuple[Array, Any]],
+    result: Structure,
 ) -> Callable[[Any, Any], Any] | None:
     """A function of (arguments, options), for those of one structure: it runs, or gives `MISS`.
+
+    It hands on what `captured` hold, and is for no arguments once an array of `reads` holds something else than it did.
 
     None where the containers are of other kinds than tuples, lists and dictionaries, or there are very many leaves.
     """
@@ -111,7 +118,8 @@ def quick_call(
         [writer.apart(structure[2], "arguments"), writer.apart(structure[3], "options")]
     ):
         return None
-    given = ", ".join([*writer.values, *map(writer.name, captured)])
+    writer.lines += [f"if {writer.name(one)}._value is not {writer.name(held)}: return MISS" for one, held in reads]
+    given = ", ".join([*writer.values, *(f"{writer.name(one)}._value" for one in captured)])
     outputs = [f"r{n}" for n in range(_leaves(result))]
     expression = writer.together(result, list(outputs))
     if expression is None:

@@ -206,7 +206,7 @@ def _searchsorted(x1: Any, x2: Any, sorter: Any, side: str, /) -> Array:
     if rows.ndim != 1:
         raise value_error(f"searchsorted takes a sorted vector, not an array of shape {rows.shape}")
     size = rows.shape[0]
-    if sorter is not None:
+    if sorter is not None and size:
         rows = _at(rows, one_of(sorter))
     low = expand(wrap(numpy.asarray(0)), wanted.shape)
     if not size:

@@ -5,16 +5,18 @@ At most one trace is active in a thread; all functions of the namespace write in
 
 Concrete arrays become constants when they cannot change: arrays of this package, and NumPy arrays that cannot be
 written to, up to `CONSTANT_BYTES`.  All others become operands too.  Whoever calls what was traced hands them over
-again with each call, so that what a NumPy array holds then is what counts.
+again with each call, so that what a NumPy array holds then is what counts.  An array that is assigned to later has
+another value from then on, and `Traced.reads` says so.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import numpy
 
@@ -41,6 +43,7 @@ __all__ = [
     "shape_of",
     "trace",
     "tracing",
+    "unchanged",
 ]
 
 CONSTANT_BYTES = 1 << 20
@@ -68,7 +71,7 @@ class Weak:
 class Trace:
     """A computation under construction, and what it reads of those around it."""
 
-    __slots__ = ("_constants", "builder", "captured", "done", "parent", "place")
+    __slots__ = ("_constants", "assigned", "builder", "captured", "done", "parent", "place", "reads")
 
     def __init__(self, name: str, parent: Trace | None) -> None:
         self.builder = Builder(Computation(name))
@@ -77,6 +80,8 @@ class Trace:
         self.place = user_place()
         self.done = False
         self._constants: dict[int, tuple[Any, Instruction]] = {}
+        self.assigned: list[tuple[ref[Array], Any, Exception]] = []
+        self.reads: list[tuple[ref[Array], Any]] = [] if parent is None else parent.reads
 
     def parameter(self, shape: Shape, weak: bool = False, name: str = "") -> Array:
         """A new parameter."""
@@ -93,6 +98,7 @@ class Trace:
             if found is not None:
                 return found[1]
             if held.nbytes <= CONSTANT_BYTES and not value._mutable:
+                self.reads.append((ref(value), held))
                 made = self.builder.constant(held)
                 self._constants[id(held)] = held, made
                 return made
@@ -103,6 +109,30 @@ class Trace:
             known = value, self.parameter(shape_of(value))._value
             self.captured[id(value._value)] = known
         return known[1]
+
+    def assign(self, array: Array, value: Array) -> None:
+        """`array` becomes `value`, in this trace."""
+        if array._trace is not self:
+            error = tracing_error(
+                "an array is assigned to in a traced function (or the body of a loop or branch) that it comes from "
+                "outside of; there, it would stay as it is",
+                "give it as an argument, or assign to a copy (x = x.copy()), and return it",
+            )
+            if array._trace is not None:
+                raise error
+            self.assigned.append((ref(array), array._value, error))  # it may have been made in here
+        array._value, array._trace, array._weak, array._mutable = self.lift(value), self, False, False
+
+    def close(self) -> Exception | None:
+        """The trace ends: arrays from outside that were assigned to are as they were.  An error if there are any."""
+        self.done = True
+        found = None
+        for place, before, error in reversed(self.assigned):
+            array = place()
+            if array is not None:
+                array._value, array._trace, found = before, None, error
+        self.assigned.clear()
+        return found
 
     def _is_inside(self, other: Trace) -> bool:
         trace = self.parent
@@ -157,9 +187,14 @@ def tracing(name: str) -> Iterator[Trace]:
     STATE.trace = made
     try:
         yield made
+    except BaseException:
+        made.close()
+        raise
     finally:
         STATE.trace = before
-        made.done = True
+    error = made.close()
+    if error is not None:
+        raise error
 
 
 def shape_of(value: Any) -> Shape:
@@ -191,12 +226,14 @@ class Traced:
 
     The parameters of `computation` are the leaves of the arguments and then the `captured` values; its root is a tuple
     of the leaves of the result, whose structure is `structure`.  `weak` says which of these are Python numbers.
+    `reads` are arrays that have become constants, and what they held.
     """
 
     computation: Computation
     structure: Structure
     captured: tuple[Array, ...]
     weak: tuple[bool, ...]
+    reads: tuple[tuple[Array, Any], ...] = ()
 
     @property
     def outputs(self) -> tuple[Shape, ...]:
@@ -215,8 +252,7 @@ def trace(function: Callable[..., Any], *arguments: Any, name: str | None = None
     leaves, structure = flatten(arguments)
     with tracing(name or getattr(function, "__name__", "function").strip("<>")) as made:
         given = [made.parameter(shape_of(leaf), _is_weak(leaf)) for leaf in leaves]
-        result = function(*unflatten(structure, given))
-        return finish(made, result)
+        return finish(made, function(*unflatten(structure, given)))
 
 
 def _is_weak(leaf: Any) -> bool:
@@ -230,7 +266,15 @@ def finish(made: Trace, result: Any) -> Traced:
     weak = tuple(map(_is_weak, outputs))
     computation = made.builder.computation
     computation.root = made.builder.tuple([made.lift(value) for value in found])
-    return Traced(computation, structure, tuple(value for value, _ in made.captured.values()), weak)
+    captured = tuple(value for value, _ in made.captured.values())
+    reads = [(place(), held) for place, held in made.reads] if made.parent is None else ()
+    constants = tuple([(one, held) for one, held in reads if one is not None and one._value is held])
+    return Traced(computation, structure, captured, weak, constants)
+
+
+def unchanged(reads: Iterable[tuple[Array, Any]]) -> bool:
+    """Whether arrays hold what they held when they became constants."""
+    return all(one._value is held for one, held in reads)
 
 
 def module_of(computation: Computation) -> Module:

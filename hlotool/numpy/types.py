@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, fields
 from typing import Any
 
 import ml_dtypes
@@ -46,22 +47,54 @@ int4, uint4 = ml_dtypes.int4, ml_dtypes.uint4
 e, pi, inf, nan, newaxis, euler_gamma = math.e, math.pi, math.inf, math.nan, None, numpy.euler_gamma
 
 
-def finfo(type: Any, /) -> Any:
-    """Limits of a float type: bits, eps, max, min, smallest_normal, dtype."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloatLimits:
+    """Limits of a float type, in Python's numbers, which give way to the types of arrays."""
+
+    bits: int
+    precision: int
+    eps: float
+    epsneg: float
+    max: float
+    min: float
+    resolution: float
+    smallest_normal: float
+    smallest_subnormal: float
+    tiny: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerLimits:
+    """Limits of an integer type."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any, /) -> FloatLimits:
+    """Limits of a float type, or of the parts of a complex one: bits, eps, max, min, smallest_normal, dtype..."""
     found = _type_of(type)
     if kind_of(found) not in ("float", "complex"):
         raise value_error(f"finfo is for floats, not for {found}")
-    known: Any = ml_dtypes.finfo
-    return known(found)
+    makes: Any = ml_dtypes.finfo
+    known = makes(found)
+    words = fields(FloatLimits)
+    given: dict[str, Any] = {one.name: float(getattr(known, one.name)) for one in words if one.type == "float"}
+    counts = {name: int(getattr(known, name)) for name in ("bits", "precision")}
+    return FloatLimits(**given, **counts, dtype=numpy.dtype(known.dtype))
 
 
-def iinfo(type: Any, /) -> Any:
+def iinfo(type: Any, /) -> IntegerLimits:
     """Limits of an integer type: bits, max, min, dtype."""
     found = _type_of(type)
     if kind_of(found) not in ("signed", "unsigned"):
         raise value_error(f"iinfo is for integers, not for {found}")
-    known: Any = ml_dtypes.iinfo
-    return known(found)
+    makes: Any = ml_dtypes.iinfo
+    known = makes(found)
+    return IntegerLimits(int(known.bits), int(known.max), int(known.min), found)
 
 
 def _type_of(value: Any) -> DType:

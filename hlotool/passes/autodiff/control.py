@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from hlotool.analysis.trip_count import TripCount, is_invariant_element, known_trip_count, trip_count
 from hlotool.ir import Computation, Instruction, Shape, array, clone_computation, tuple_shape
 from hlotool.ir.builder import Builder
-from hlotool.passes.autodiff.activity import Leaf, branches_of, inputs_of
+from hlotool.passes.autodiff.activity import Inputs, Leaf, branches_of, inputs_of
 from hlotool.passes.autodiff.forward import Forward, with_tangents
 from hlotool.passes.autodiff.reverse import Linear, Reverse, from_constants, leaf_of, linearise
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
 from hlotool.passes.autodiff.writer import Path, refusal
 from hlotool.passes.loops.counted_loop import applied, counted_loop
 
-__all__ = ["CHECKPOINT", "RULES"]
+__all__ = ["CHECKPOINT", "RULES", "reverse_call"]
 
 CHECKPOINT = "checkpoint"
 """The entry of ``frontend_attributes`` of a call whose values are computed again for the gradient, not saved."""
@@ -74,6 +74,25 @@ def _call_reverse(at: Reverse, call: Instruction, cotangents: ByLeaf) -> None:
     operands = list(call.operands)
     inputs = inputs_of([at.active.get(operand, _NONE) for operand in operands])
     again = (call.attributes.get("frontend_attributes") or {}).get(CHECKPOINT) == "true"
+    found = reverse_call(at, call, callee, operands, inputs, cotangents, lambda _, result: result, again)
+    for (number, path), cotangent in found.items():
+        at.give(operands[number], cotangent, path)
+
+
+def reverse_call(
+    at: Reverse,
+    call: Instruction,
+    callee: Computation,
+    operands: Sequence[Instruction],
+    inputs: Inputs,
+    cotangents: ByLeaf,
+    instead: Callable[[Builder, Instruction], Instruction],
+    again: bool = False,
+) -> dict[Leaf, Instruction]:
+    """Cotangents of the `inputs` of `callee` on `operands`, of those of its results.
+
+    Where values of it are needed, it is called in the place of `call`; `instead` makes the result of `call` of its.
+    """
     key = callee, inputs, frozenset(cotangents), again
     linear = at.program.linear.get(key)
     if linear is None:
@@ -94,13 +113,12 @@ def _call_reverse(at: Reverse, call: Instruction, cotangents: ByLeaf) -> None:
         for need in linear.needs
     ]
     if saves:
-        at.replace(call, ahead.gte(new, 0))
+        at.replace(call, instead(ahead, ahead.gte(new, 0)))
     arguments = [*(cotangents[path] for path in linear.results), *map(at.primal, values)]
     if again:
         arguments = held_apart(at.build, arguments)
     result = at.build.call(linear.backward, arguments)
-    for position, (number, path) in enumerate(linear.inputs):
-        at.give(operands[number], at.build.gte(result, position), path)
+    return {leaf: at.build.gte(result, position) for position, leaf in enumerate(linear.inputs)}
 
 
 def held_apart(build: Builder, values: Sequence[Instruction]) -> list[Instruction]:

@@ -1,8 +1,10 @@
-"""Derivatives of custom calls: those that somebody has registered, and LAPACK's (`lapack_calls.py`)."""
+"""Derivatives of custom calls: those that somebody has registered, LAPACK's (`lapack_calls.py`), and those of functions
+that bring their own."""
 
 from __future__ import annotations
 
 from hlotool.ir import Instruction
+from hlotool.passes.autodiff import own_derivatives
 from hlotool.passes.autodiff.forward import Forward
 from hlotool.passes.autodiff.lapack_calls import rule_of
 from hlotool.passes.autodiff.reverse import Reverse
@@ -21,7 +23,7 @@ def register_gradient(target: str, rule: Rule) -> None:
 
 def _rule(call: Instruction) -> Rule:
     target = call.attributes["custom_call_target"]
-    found = _TARGETS.get(target) or rule_of(target)
+    found = _TARGETS.get(target) or own_derivatives.RULES.get(target) or rule_of(target)
     if found is None:
         hint = "register_gradient of hlotool.passes.autodiff gives it a rule"
         raise refusal(call, "what it calls is not known", hint)

@@ -33,10 +33,12 @@ def gradient_module(
     return copy
 
 
-def vjp_module(module: Module, wrt: Sequence[int] = (0,), *, value: bool = False) -> Module:
+def vjp_module(
+    module: Module, wrt: Sequence[int] = (0,), *, value: bool = False, memory: int | None = None
+) -> Module:
     """A module that takes cotangents of the results, too, and returns those of parameters: see `make_vjp`."""
     copy = clone_module(module)
-    make_vjp(copy, wrt, value=value)
+    make_vjp(copy, wrt, value=value, memory=memory)
     return copy
 
 
@@ -78,17 +80,21 @@ def make_gradient(
                 "vjp takes cotangents of any results"
             )
         one = Builder(module.entry, like=root).scalar_constant(1.0, shape.element_type)
-        own = _finish(program, wrt, {path: one}, value)
-        if memory is not None:
-            rematerialise(module, own, memory, DecisionLog() if log is None else log)
-            _clean(module)
+        _within(module, _finish(program, wrt, {path: one}, value), memory, log)
 
 
-def make_vjp(module: Module, wrt: Sequence[int], *, value: bool = False) -> None:
+def make_vjp(
+    module: Module,
+    wrt: Sequence[int],
+    *,
+    value: bool = False,
+    memory: int | None = None,
+    log: DecisionLog | None = None,
+) -> None:
     """Let the entry take a cotangent for each array of floats in its result, in order, behind its parameters.
 
     The new result is a tuple of the cotangents of the arrays in parameters `wrt`; with `value`, the leaves of the old
-    result come first.
+    result come first.  `memory` is a bound as that of `make_gradient`.
     """
     _check(module, wrt)
     with room(module), collector_paused():
@@ -100,7 +106,7 @@ def make_vjp(module: Module, wrt: Sequence[int], *, value: bool = False) -> None
             for path, shape in leaves(entry.root.shape)
             if differentiable(shape)
         }
-        _finish(program, wrt, cotangents, value)
+        _within(module, _finish(program, wrt, cotangents, value), memory, log)
 
 
 def make_jvp(module: Module, wrt: Sequence[int], *, value: bool = True) -> None:
@@ -127,6 +133,13 @@ def make_jvp(module: Module, wrt: Sequence[int], *, value: bool = True) -> None:
         computation.root = build.tuple(results)
         _order_parameters(computation.parameters, entry.parameters, inputs, wrt)
         module.entry = computation
+        _clean(module)
+
+
+def _within(module: Module, own: set[Instruction], memory: int | None, log: DecisionLog | None) -> None:
+    """Keep the module within a bound of memory, if there is one; `own` are the instructions of the program."""
+    if memory is not None:
+        rematerialise(module, own, memory, DecisionLog() if log is None else log)
         _clean(module)
 
 

@@ -21,10 +21,10 @@ def _numbers(pass_name: str, wrt: str) -> list[int]:
         raise HloError(f"{pass_name}: wrt is numbers of parameters, as in 0+2, not {wrt!r}") from None
 
 
-def _bound(memory: str) -> int | None:
+def _bound(memory: str, pass_name: str) -> int | None:
     number = number_of(memory) if memory else None
     if memory and number is None:
-        raise HloError(f"grad: memory is a size, as 64MB or 1GiB, not {memory!r}")
+        raise HloError(f"{pass_name}: memory is a size, as 64MB or 1GiB, not {memory!r}")
     return None if number is None else int(number)
 
 
@@ -52,13 +52,13 @@ class Gradient:
 
     def __post_init__(self) -> None:
         _numbers(self.name, self.wrt)
-        _bound(self.memory)
+        _bound(self.memory, self.name)
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         if not log.allow():
             return False
         before = module.instruction_count()
-        wrt, bound = _numbers(self.name, self.wrt), _bound(self.memory)
+        wrt, bound = _numbers(self.name, self.wrt), _bound(self.memory, self.name)
         make_gradient(module, wrt, value=self.value, result=self.result, memory=bound, log=log)
         _record(log, module, before, f"by parameters {self.wrt}")
         return True
@@ -70,6 +70,7 @@ class Vjp:
 
     Behind the parameters enters a cotangent for each array of floats in the result, in order.  What leaves is a tuple
     of the cotangents of the arrays in the parameters `wrt` (0+2); with `value` what left before comes first.
+    `memory` is a bound as that of `grad`.
     """
 
     name: ClassVar[str] = "vjp"
@@ -77,15 +78,18 @@ class Vjp:
     changes_program: ClassVar[bool] = True
     wrt: str = "0"
     value: bool = False
+    memory: str = ""
 
     def __post_init__(self) -> None:
         _numbers(self.name, self.wrt)
+        _bound(self.memory, self.name)
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         if not log.allow():
             return False
         before = module.instruction_count()
-        make_vjp(module, _numbers(self.name, self.wrt), value=self.value)
+        bound = _bound(self.memory, self.name)
+        make_vjp(module, _numbers(self.name, self.wrt), value=self.value, memory=bound, log=log)
         _record(log, module, before, f"by parameters {self.wrt}")
         return True
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.evaluate import own_derivatives
 from hlotool.evaluate.xla_calls import is_annotation
 from hlotool.ir import Computation, Instruction, Module, Shape, clone_instruction
 from hlotool.ir.builder import Builder
@@ -55,6 +56,8 @@ def batching_of(target: str) -> CallRule | None:
 def _custom_call(b: Batcher, i: Instruction, values: list[Value]) -> Value:
     if is_annotation(i):
         return values[0]
+    if i.attributes["custom_call_target"] in own_derivatives.TARGETS:
+        return _own_derivative(b, i, values)
     rule = batching_of(i.attributes["custom_call_target"])
     if rule is None:
         raise refusal(i, "nothing is known of it; register_batching says how to")
@@ -70,6 +73,55 @@ def _custom_call(b: Batcher, i: Instruction, values: list[Value]) -> Value:
     if not made.shape.compatible(wanted):
         raise refusal(i, f"its rule gives {made.shape}, not {wanted}")
     return b.unpacked(made, i.shape, iter(flags))
+
+
+def _own_derivative(b: Batcher, i: Instruction, values: list[Value]) -> Value:
+    """The function and its derivative, each of all examples."""
+    given = [flag for value, o in zip(values, i.operands, strict=True) for flag in b.flags(value, o.shape)]
+    moving = own_derivatives.floats_of([one.shape for one in own_derivatives.arguments_of(i)])
+    floats = own_derivatives.floats_of(i.shape.elements)
+    function, second, *third = i.called
+    flow, count = b.work.flow, len(i.shape.elements)
+    taken = given if third else [*given, *(given[n] for n in moving)]
+    also = flow.results(second, taken)
+    results = [one or other for one, other in zip(flow.results(function, given), also, strict=False)]
+    if third:
+        kept = also[count:]
+        cotangents = [*kept, *(results[n] for n in floats)]
+        called = [
+            b.work.computation(second, given, [*results, *kept]),
+            _summed(b, third[0], cotangents, [given[n] for n in moving]),
+        ]
+    else:
+        for n, moves in zip(floats, also[count:], strict=True):
+            results[n] = results[n] or moves
+        called = [b.work.computation(second, taken, [*results, *(results[n] for n in floats)])]
+    computations = (b.work.computation(function, given, results), *called)
+    operands = [
+        b.packed(b.settled(value, o.shape, iter([flag])))
+        for value, o, flag in zip(values, i.operands, given, strict=True)
+    ]
+    shape = batched_tuple(i.shape, iter(results), b.size)
+    return b.unpacked(b.emit(i, shape, operands, called_computations=computations), i.shape, iter(results))
+
+
+def _summed(b: Batcher, backward: Computation, given: list[bool], wanted: list[bool]) -> Computation:
+    """The cotangents of all examples, and their sum for an argument that the examples share."""
+    found = b.work.flow.results(backward, given)
+    inner = b.work.computation(backward, given, [a or w for a, w in zip(found, wanted, strict=True)])
+    shared = [n for n, (a, w) in enumerate(zip(found, wanted, strict=True)) if a and not w]
+    if not shared:
+        return inner
+    outer = Computation(b.work.module.unique_name(f"{backward.name}_summed"))
+    build = Builder(outer)
+    whole = build.call(inner, [build.parameter(n, p.shape) for n, p in enumerate(inner.parameters)])
+    parts = [build.gte(whole, n) for n in range(len(found))]
+    for n in shared:
+        element_type = parts[n].shape.element_type
+        zero = build.scalar_constant(0.0, element_type)
+        parts[n] = build.reduce(parts[n], zero, (0,), b.work.combiner("add", element_type))
+    outer.root = build.tuple(parts)
+    return b.work.finish(outer)
 
 
 def _batched(shape: Shape, size: int) -> Shape:

@@ -1,4 +1,4 @@
-"""Calls of GPU libraries become HLO."""
+"""Calls of GPU libraries, and of functions with derivatives of their own, become HLO."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ __all__ = ["LibraryCallExpander"]
 class LibraryCallExpander:
     """Replaces custom calls of cuBLAS, cuDNN and cuSOLVER by the products, convolutions and functions they compute.
 
-    Such calls are what XLA makes of dots and convolutions for a GPU; here they run like any other.
+    Such calls are what XLA makes of dots and convolutions for a GPU; here they run like any other.  A function whose
+    derivative somebody has written is inlined, for want of anybody who asks for the derivative.
     """
 
     name: ClassVar[str] = "library-call-expander"
