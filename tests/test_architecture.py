@@ -46,9 +46,11 @@ MAY_USE = {  # the rooms of codegen, of one another
     "llvm": {"instruction_sets", "kernel", "machine"},
     "plan": {"kernel", "machine", "llvm"},
     "loops": {"machine", "llvm"},
+    "nests": {"machine", "llvm", "loops"},
+    "algorithms": {"kernel", "machine", "llvm"},
     "target": {"kernel", "machine", "plan"},
     "program": {"kernel", "machine", "plan", "target"},
-    "cpu": {"kernel", "machine", "llvm", "plan", "loops", "target"},
+    "cpu": {"kernel", "machine", "llvm", "plan", "loops", "nests", "algorithms", "target"},
 }
 LIBRARIES = {  # beyond the standard library
     "ir": {"numpy", "ml_dtypes"},

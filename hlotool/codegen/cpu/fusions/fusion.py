@@ -12,13 +12,14 @@ from itertools import accumulate
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.plan import Output, groups_of, partial_uses, plan_group
+from hlotool.codegen.cpu.fusions.plan import partial_uses, plan_group
 from hlotool.codegen.cpu.fusions.step import emit_step
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.rules import can_trace
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.nests.outputs import Output, groups_of
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.builder import Builder
 
