@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from hlotool.analysis.in_place import leaves_border
@@ -9,9 +10,10 @@ from hlotool.analysis.indexing import Index, linearize
 from hlotool.codegen.loops.nodes import Node
 from hlotool.codegen.loops.rules import region_starts
 from hlotool.codegen.loops.trace import Tracer
-from hlotool.ir import Instruction, Shape
+from hlotool.ir import Computation, Instruction, Shape
+from hlotool.ir.builder import Builder
 
-__all__ = ["Output", "groups_of", "output_leaves", "store_output"]
+__all__ = ["Output", "body_of_one", "groups_of", "output_leaves", "parts_of", "store_output"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +75,41 @@ def store_output(tracer: Tracer, output: Output, index: tuple[Index, ...]) -> No
     node = tracer.element(value, index, (), leaf)
     position = linearize(at, output.shape.dimensions)
     return tracer.node("store", output.shape.element_type, (node,), index=position, slot=output.slot)
+
+
+def parts_of(concatenate: Instruction, there: Collection[int], most: int) -> list[list[Output]]:
+    """A concatenate as updates of parts of its result, by all operands but those in `there`, which lie there already.
+
+    Those of the same dimensions are a group, of at most so many.
+    """
+    build = Builder(Computation(concatenate.name))
+    shape, slot = concatenate.shape, len(concatenate.operands)
+    along = concatenate.attributes["dimensions"][0]
+    whole = build.parameter(slot, shape)
+    groups: list[list[Output]] = []
+    last: dict[tuple[int, ...], list[Output]] = {}
+    start = 0
+    for number, operand in enumerate(concatenate.operands):
+        part = build.parameter(number, operand.shape)
+        if number not in there and operand.shape.size:
+            starts = [build.constant(start if d == along else 0, "s64") for d in range(shape.rank)]
+            update = build.add("dynamic-update-slice", shape, [whole, part, *starts])
+            group = last.get(operand.shape.dimensions)
+            if group is None or len(group) == most:
+                group = last[operand.shape.dimensions] = []
+                groups.append(group)
+            group.append(Output(update, 0, slot, shape, update))
+        start += operand.shape.dimensions[along]
+    return groups
+
+
+def body_of_one(instruction: Instruction) -> Computation:
+    """What a fusion calls; of another instruction a computation of it alone."""
+    if instruction.opcode == "fusion":
+        calls: Computation = instruction.attributes["calls"]
+        return calls
+    build = Builder(Computation(instruction.name or "single"))
+    parameters = [build.parameter(number, operand.shape) for number, operand in enumerate(instruction.operands)]
+    own = build.add(instruction.opcode, instruction.shape, parameters, instruction.attributes, instruction.name)
+    build.computation.root = own
+    return build.computation

@@ -1,0 +1,109 @@
+"""A program of launches: what is done for a module by a device that runs kernels one after the other.
+
+The entry, and every computation that calls run, is a list of operations on a *frame* of addresses: of an entry its
+parameter leaves, its results, the arena and the constants; of another computation the arguments of the call, its
+results, its arena and the constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.codegen.plan.steps import KernelUse
+from hlotool.ir import Shape
+
+__all__ = ["Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`start` bytes from the address that word number `word` of the frame is."""
+
+    word: int
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run the grid `function` of so many `blocks` of `threads` on some buffers, for an instruction."""
+
+    function: str
+    blocks: int
+    threads: int
+    arguments: tuple[Place, ...]
+    instruction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Copy so many bytes."""
+
+    source: Place
+    target: Place
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """As long as the byte at `predicate` is not zero after `condition`, do `body`."""
+
+    condition: tuple[Operation, ...]
+    predicate: Place
+    body: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Do one of `branches`: by the s32 number at `selector` (the last, where there is none of that number); or the
+    first, if that is a byte and not zero."""
+
+    selector: Place
+    is_byte: bool
+    branches: tuple[tuple[Operation, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Do what the list `routine` says, in a frame of these addresses."""
+
+    routine: str
+    arguments: tuple[Place, ...]
+
+
+Operation: TypeAlias = Launch | Move | Loop | Branch | Call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchProgram:
+    """`units` are texts of LLVM IR for the device, `routines` the lists of operations, `entry` the name of the first.
+
+    `parameters`, `outputs`, `arena_bytes` and `constants` are what the frame of the entry has the addresses of;
+    `kernels` is for reports.
+    """
+
+    units: tuple[str, ...]
+    routines: Mapping[str, tuple[Operation, ...]]
+    entry: str
+    parameters: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    arena_bytes: int
+    constants: npt.NDArray[np.uint8]
+    kernels: tuple[KernelUse, ...]
+
+
+def launches(operations: Sequence[Operation]) -> Iterator[Launch]:
+    """All launches of a list, those of its loops and branches too."""
+    for operation in operations:
+        match operation:
+            case Launch():
+                yield operation
+            case Loop():
+                yield from launches((*operation.condition, *operation.body))
+            case Branch():
+                for branch in operation.branches:
+                    yield from launches(branch)
