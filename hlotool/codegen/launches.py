@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hlotool.codegen.plan.steps import KernelUse
 from hlotool.ir import Shape
 
-__all__ = ["Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches"]
+__all__ = ["Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches", "manifest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +107,44 @@ def launches(operations: Sequence[Operation]) -> Iterator[Launch]:
             case Branch():
                 for branch in operation.branches:
                     yield from launches(branch)
+
+
+def manifest(program: LaunchProgram) -> dict[str, Any]:
+    """A program of launches as a value of JSON, for those who run its kernels themselves."""
+    return {
+        "schema_version": 1,
+        "kind": "launches",
+        "entry": program.entry,
+        "parameters": [str(shape) for shape in program.parameters],
+        "outputs": [str(shape) for shape in program.outputs],
+        "arena_bytes": program.arena_bytes,
+        "constant_bytes": program.constants.nbytes,
+        "routines": {name: _listed(operations) for name, operations in program.routines.items()},
+    }
+
+
+def _listed(operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    return [_described(operation) for operation in operations]
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    match operation:
+        case Launch(function, blocks, threads, arguments, instruction):
+            return {
+                "do": "launch", "kernel": function, "blocks": blocks, "threads": threads,
+                "arguments": [_at(place) for place in arguments], "instruction": instruction,
+            }  # fmt: skip
+        case Move(source, target, size):
+            return {"do": "move", "source": _at(source), "target": _at(target), "bytes": size}
+        case Loop(condition, predicate, body):
+            return {"do": "loop", "condition": _listed(condition), "while": _at(predicate), "body": _listed(body)}
+        case Branch(selector, is_byte, branches):
+            kind = "pred" if is_byte else "s32"
+            return {"do": "branch", "by": _at(selector), "type": kind, "branches": list(map(_listed, branches))}
+        case Call(routine, arguments):
+            return {"do": "call", "routine": routine, "arguments": [_at(place) for place in arguments]}
+
+
+def _at(place: Place) -> list[int]:
+    """A word of the frame, and the bytes from where that says."""
+    return [place.word, place.start]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from hlotool.codegen.launches import LaunchProgram
-from hlotool.codegen.machine import host
+from hlotool.codegen.launches import LaunchProgram, manifest
+from hlotool.codegen.machine import Machine, host
 from hlotool.codegen.nvptx.chip import Chip, chip_named
 from hlotool.codegen.nvptx.program import build
 from hlotool.codegen.nvptx.target import target_for
@@ -19,21 +21,23 @@ from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
 from hlotool.passes.framework.manager import Progress
 from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.runtime.cuda.driver import CudaDevice, driver
 from hlotool.runtime.cuda.emulator import Emulator
-from hlotool.runtime.cuda.execution import executor
-from hlotool.runtime.executable import Executable, Memory
+from hlotool.runtime.cuda.execution import Device, executor
+from hlotool.runtime.executable import Arrays, Executable, Memory
 from hlotool.runtime.marshalling import check_arrays, marshalled
 from hlotool.runtime.object_code import assembly
 from hlotool.text.printer import print_module
 
-__all__ = ["nvptx_backend"]
+__all__ = ["find", "nvptx_backend"]
 
 _LOWERING = "lowering"
 
 
 def nvptx_backend(chip: Chip) -> Backend:
     """The backend that makes programs for `chip`."""
-    return Backend(compile=partial(_compiled, chip), code=partial(_code, chip))
+    stages = ("hlo", "llvm", "asm", "launches") if chip.emulated else ("hlo", "llvm", "asm", "ptx", "launches")
+    return Backend(compile=partial(_compiled, chip), code=partial(_code, chip), stages=stages)
 
 
 def _lowered(chip: Chip, module: Module, options: CompileOptions) -> Module:
@@ -58,18 +62,29 @@ def _compiled(chip: Chip, module: Module, options: CompileOptions) -> Executable
         program.arena_bytes, sum(shape.byte_size for shape in program.parameters),
         sum(shape.byte_size for shape in program.outputs), program.constants.nbytes,
     )  # fmt: skip
-    if not options.to_run:
-        run: Any = _refused
-    elif chip.emulated:
-        execute = executor(program, Emulator(program, host()))
-        run = lambda *arrays: execute(check_arrays(program.parameters, arrays))  # noqa: E731
-    else:
-        raise UnsupportedError(f"nvptx:{chip.name}: running needs a device")
+    run = _run(chip, program) if options.to_run else _refused
     executable = Executable(
         module=lowered, parameters=program.parameters, outputs=program.outputs, memory=memory,
-        decisions=tuple(options.log.decisions), run=run,
+        decisions=tuple(options.log.decisions), run=run, launches=program, machine=_machine(chip),
     )  # fmt: skip
     return marshalled(executable, *program_shape(module))
+
+
+def _machine(chip: Chip) -> Machine:
+    """The machine that the text of a program is for."""
+    return host() if chip.emulated else chip.machine
+
+
+def _run(chip: Chip, program: LaunchProgram) -> Callable[..., Arrays]:
+    """The function that runs `program`; UnsupportedError where there is no such device."""
+    device: Device
+    if chip.emulated:
+        device = Emulator(program, host())
+    else:
+        (text,) = program.units
+        device = CudaDevice(program, assembly(text, chip.machine), driver())
+    execute = executor(program, device)
+    return lambda *arrays: execute(check_arrays(program.parameters, arrays))
 
 
 def _refused(*arrays: object) -> NoReturn:
@@ -77,15 +92,16 @@ def _refused(*arrays: object) -> NoReturn:
 
 
 def _code(chip: Chip, module: Module, options: CompileOptions, stage: str) -> tuple[str, ...]:
-    """The texts of `module`: ``hlo`` as code generation gets it, ``llvm``, or ``asm``: PTX."""
+    """The texts of `module`."""
     with room(module), collector_paused():
         if stage == "hlo":
             return (print_module(_lowered(chip, module, options)),)
         _, program = _program(chip, module, options)
-        if stage == "llvm":
-            return program.units
-        machine = host() if chip.emulated else chip.machine
-        return tuple(assembly(text, machine) for text in program.units)
+    if stage == "llvm":
+        return program.units
+    if stage == "launches":
+        return (json.dumps(manifest(program), indent=1) + "\n",)
+    return tuple(assembly(text, _machine(chip)) for text in program.units)
 
 
 def find(name: str) -> Backend:

@@ -44,6 +44,9 @@ THREADS: Annotated[int, Threshold("threads")] = 256
 _ROW: Annotated[int, Threshold("elements")] = 64
 """Elements of a reduction from which on the threads of a block share it."""
 
+_SHORT: Annotated[int, Threshold("elements")] = 8
+"""The same where every element along the row would reduce it again."""
+
 _COLUMNS: Annotated[int, Threshold("results")] = 1 << 13
 """Results of reductions whose neighbours read neighbouring elements, from which on each has a thread."""
 
@@ -188,8 +191,10 @@ def _shared(job: Job) -> frozenset[Node]:
         if node.kind != "reduce" or reducer_of(node).in_order:
             continue
         elements, results = prod(a.high + 1 for a in node.bound), prod(a.high + 1 for a in node.atoms)
-        if elements >= _ROW and not (results >= _COLUMNS and _is_by_columns(node)):
-            found.append(node)
+        again = prod(atom.high + 1 for atom in job.atoms) > results
+        if elements < (_SHORT if again else _ROW) or (results >= _COLUMNS and _is_by_columns(node)):
+            continue
+        found.append(node)
     return frozenset(found)
 
 
@@ -206,7 +211,7 @@ def _write_elements(
     """Every thread computes the elements of a vector."""
     scope = scope_of(job.stores)
     lane = loops[-1] if loops else None
-    width = _width(lane, scope) if lane is not None else 1
+    width = _width(lane, scope, everything) if lane is not None else 1
     extents = [loop.extent for loop in loops]
     if lane is not None:
         extents[-1] //= width
@@ -233,8 +238,10 @@ def _write_elements(
     return grid.finish()
 
 
-def _width(lane: LoopSpec, scope: Sequence[Node]) -> int:
+def _width(lane: LoopSpec, scope: Sequence[Node], everything: Sequence[Node]) -> int:
     """Elements that a thread computes side by side: where all lie so in memory, as many as one access can have."""
+    if any(node.hidden & lane.variables for node in everything):
+        return 1  # a reduction goes along the same variable
     inside = [node for node in scope if node.variables & lane.variables]
     size = max((byte_size(node.type) for node in inside if node.kind in ("load", "store")), default=_VECTOR_BYTES)
     for node in inside:
