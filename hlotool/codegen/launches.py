@@ -14,10 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.plan.steps import KernelUse
+from hlotool.codegen.plan.steps import HostCall, KernelUse
 from hlotool.ir import Shape
 
-__all__ = ["Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches", "manifest"]
+__all__ = [
+    "Ask", "Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches", "manifest",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,15 @@ class Call:
     arguments: tuple[Place, ...]
 
 
-Operation: TypeAlias = Launch | Move | Loop | Branch | Call
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Let the host carry out number `call` of the program's host calls, on arrays of operands and then results."""
+
+    call: int
+    arguments: tuple[Place, ...]
+
+
+Operation: TypeAlias = Launch | Move | Loop | Branch | Call | Ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +93,7 @@ class LaunchProgram:
     """`units` are texts of LLVM IR for the device, `routines` the lists of operations, `entry` the name of the first.
 
     `parameters`, `outputs`, `arena_bytes` and `constants` are what the frame of the entry has the addresses of;
-    `kernels` is for reports.
+    `host_calls` are instructions that no device can carry out alone; `kernels` is for reports.
     """
 
     units: tuple[str, ...]
@@ -93,6 +103,7 @@ class LaunchProgram:
     outputs: tuple[Shape, ...]
     arena_bytes: int
     constants: npt.NDArray[np.uint8]
+    host_calls: tuple[HostCall, ...]
     kernels: tuple[KernelUse, ...]
 
 
@@ -119,6 +130,7 @@ def manifest(program: LaunchProgram) -> dict[str, Any]:
         "outputs": [str(shape) for shape in program.outputs],
         "arena_bytes": program.arena_bytes,
         "constant_bytes": program.constants.nbytes,
+        "host_calls": [call.instruction.name for call in program.host_calls],
         "routines": {name: _listed(operations) for name, operations in program.routines.items()},
     }
 
@@ -143,6 +155,8 @@ def _described(operation: Operation) -> dict[str, Any]:
             return {"do": "branch", "by": _at(selector), "type": kind, "branches": list(map(_listed, branches))}
         case Call(routine, arguments):
             return {"do": "call", "routine": routine, "arguments": [_at(place) for place in arguments]}
+        case Ask(call, arguments):
+            return {"do": "ask", "call": call, "arguments": [_at(place) for place in arguments]}
 
 
 def _at(place: Place) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -16,11 +16,14 @@ from hlotool.driver.backend import Backend
 from hlotool.driver.optimise import optimised
 from hlotool.driver.options import CompileOptions
 from hlotool.driver.program_shape import program_shape
+from hlotool.evaluate.devices import Device as EvaluatedDevice
 from hlotool.ir import Module, UnsupportedError
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
+from hlotool.ir.devices import topology_of
 from hlotool.passes.framework.manager import Progress
 from hlotool.passes.framework.pipeline import parse_pipeline
+from hlotool.runtime.callback import on_device
 from hlotool.runtime.cuda.driver import CudaDevice, driver
 from hlotool.runtime.cuda.emulator import Emulator
 from hlotool.runtime.cuda.execution import Device, executor
@@ -62,10 +65,17 @@ def _compiled(chip: Chip, module: Module, options: CompileOptions) -> Executable
         program.arena_bytes, sum(shape.byte_size for shape in program.parameters),
         sum(shape.byte_size for shape in program.outputs), program.constants.nbytes,
     )  # fmt: skip
+    devices = topology_of(module).devices
     run = _run(chip, program) if options.to_run else _refused
+
+    def work(device: EvaluatedDevice, arrays: Sequence[object]) -> Arrays:
+        with on_device(device):
+            return run(*arrays)
+
     executable = Executable(
         module=lowered, parameters=program.parameters, outputs=program.outputs, memory=memory,
-        decisions=tuple(options.log.decisions), run=run, launches=program, machine=_machine(chip),
+        decisions=tuple(options.log.decisions), run=run, work=work,
+        devices=devices, launches=program, machine=_machine(chip),
     )  # fmt: skip
     return marshalled(executable, *program_shape(module))
 

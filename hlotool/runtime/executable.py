@@ -20,8 +20,6 @@ from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.plan.steps import HostCall
 from hlotool.codegen.program import Program
 from hlotool.display import shown_by
-from hlotool.evaluate import evaluate_computation
-from hlotool.evaluate.custom import EVALUATED
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
@@ -30,7 +28,7 @@ from hlotool.runtime import pool
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
 from hlotool.runtime.compilation import Compilation, Library
-from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of, is_registered
+from hlotool.runtime.custom_calls import CallSite, HostSite, Site, is_registered, site_of
 from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
 from hlotool.runtime.lapack import NativeSite, lapack_site
@@ -303,10 +301,7 @@ def _memory(program: Program) -> Memory:
 
 
 def _site(call: HostCall) -> Site | NativeSite:
-    if call.instruction.attributes.get("custom_call_target") == EVALUATED:
-        return HostSite(call.instruction)
-    if call.instruction.opcode == "custom-call":
-        described = custom_call_of(call.instruction, evaluate_computation)
-        native = None if is_registered(described.target) else lapack_site(described)
-        return native or CallSite(described)
-    return HostSite(call.instruction)
+    site = site_of(call.instruction)
+    if isinstance(site, CallSite) and not is_registered(site.call.target):
+        return lapack_site(site.call) or site
+    return site

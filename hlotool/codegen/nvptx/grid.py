@@ -21,7 +21,7 @@ from hlotool.codegen.llvm.arguments import begin_tasks
 from hlotool.codegen.llvm.arrays import aligned
 from hlotool.codegen.llvm.control import allocate, begin_loop
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, number
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, choose, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.nodes import Node, Scratch
 from hlotool.codegen.nvptx.chip import Chip
@@ -107,8 +107,8 @@ class DeviceGrid(Grid):
 
     def _number(self, register: str) -> Int:
         f = self.f
-        narrow = f.intrinsic("i32", f"llvm.nvvm.read.ptx.sreg.{register}.x", [])
-        return Int(f, f.let(f"zext i32 {narrow} to i64"))
+        narrow = Vector(f, "i32", 1, f.intrinsic("i32", f"llvm.nvvm.read.ptx.sreg.{register}.x", []))
+        return narrow.resize("i64", signed=False).index()
 
     def argument(self, slot: int) -> Ptr:
         return Ptr(self.f, f"%a{slot}")
@@ -191,7 +191,7 @@ class EmulatedGrid(Grid):
         with self.phase() as thread:
             further = thread.plus(distance)
             inside = ((thread & (warp - 1)) + distance) < warp
-            source = Int(self.f, self.f.let(f"select i1 {inside.name}, i64 {further.name}, i64 {thread.name}"))
+            source = number(self.f, choose(inside, further, thread))
             for own, private in zip(found, privates, strict=True):
                 self.at(own, thread).store(self.at(private, source).load(private.kind))
         return found

@@ -20,7 +20,7 @@ from hlotool.codegen.llvm.control import begin_loop, conditional, when
 from hlotool.codegen.llvm.math.elements import compute_element, vector
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, Vector, number, zeros
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, Vector, number, where, zeros
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.loops.loops import LoopSpec, merge, plain
 from hlotool.codegen.loops.nodes import Node, closure, scope_of
@@ -190,8 +190,7 @@ def _bring(
             nest.run((), nodes)
             value = vector(scope.value(side.value, 0, 1))
             if guards:
-                inside = nest.indices.condition(guards, 0)
-                value = value.let(f"select i1 {inside.name}, {value.type} {value.name}, {zero.type} {zero.name}")
+                value = where(nest.indices.condition(guards, 0), value, zero)
             return (value,)
 
     is_there = _both(_below(place, side.extent, side.size), _below(count, size_of(terms), _PIECE))

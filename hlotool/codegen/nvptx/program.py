@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.codegen.kernels import Constants, Kernels, functions_of, identifier
-from hlotool.codegen.launches import Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
+from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
 from hlotool.codegen.nvptx.chip import Chip
 from hlotool.codegen.plan.arena import place
 from hlotool.codegen.plan.buffers import assign, branch_computations
-from hlotool.codegen.plan.steps import HOST, KernelUse, Routine
+from hlotool.codegen.plan.steps import HOST, HostCall, KernelUse, Routine
 from hlotool.codegen.plan.units import Units
 from hlotool.codegen.plan.values import Assignment, Copy, Value, array_leaves
 from hlotool.codegen.target import Target
-from hlotool.ir import Computation, Instruction, Module, UnsupportedError, byte_size
-from hlotool.ir.devices import check_devices, topology_of
+from hlotool.ir import Computation, Instruction, Module, byte_size
+from hlotool.ir.devices import check_devices
 
 __all__ = ["build"]
 
@@ -28,14 +28,13 @@ def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> Launc
     The code for a chip is one text: nothing links several.
     """
     check_devices(module)
-    if topology_of(module).devices > 1:
-        raise UnsupportedError("a program of launches runs on one device")
     in_place = module_in_place_pairs(module)
     constants, units = Constants(), Units(lambda unit: None, whole=not chip.emulated)
     kernels = Kernels(target, chip.machine, units)
     routines: dict[Computation, Routine] = {}
     lists: dict[str, tuple[Operation, ...]] = {}
     uses: list[KernelUse] = []
+    host_calls: list[HostCall] = []
     name = f"run_{identifier(module.name)}"
     for computation in functions_of(module):
         is_entry = computation is module.entry
@@ -46,14 +45,15 @@ def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> Launc
             kernels.call(call, routine, assignment)
         place(assignment)
         own = name if is_entry else f"{name}_{len(routines)}_{identifier(computation.name)}"
-        writer = _Writer(assignment, kernels, calls, constants.offsets(assignment), uses, _starts(assignment))
+        offsets = constants.offsets(assignment)
+        writer = _Writer(assignment, kernels, calls, offsets, uses, host_calls, _starts(assignment))
         lists[own] = (*writer.computation(computation), *writer.copies(assignment.output_copies))
         routines[computation] = Routine(own, assignment.arena_bytes, 0.0, asks=False, forks=False)
     return LaunchProgram(
         units=(*units.finish(), *kernels.library()), routines=lists, entry=name,
         parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
         outputs=tuple(array_leaves(module.entry.root.shape)), arena_bytes=assignment.arena_bytes,
-        constants=constants.block(), kernels=tuple(uses),
+        constants=constants.block(), host_calls=tuple(host_calls), kernels=tuple(uses),
     )  # fmt: skip
 
 
@@ -83,6 +83,7 @@ class _Writer:
     calls: Mapping[Instruction, Routine]
     constants: Mapping[Value, int]
     uses: list[KernelUse]
+    host_calls: list[HostCall]
     starts: Mapping[Value, int]
 
     def computation(self, computation: Computation) -> list[Operation]:
@@ -98,7 +99,8 @@ class _Writer:
             case "conditional":
                 return [self.branch(instruction)]
             case opcode if opcode in HOST:
-                raise UnsupportedError(f"{instruction.name}: {opcode} is done by the host, which a grid cannot ask")
+                self.host_calls.append(HostCall(f"hlo_host_{len(self.host_calls)}", instruction))
+                return [Ask(len(self.host_calls) - 1, self.arguments(instruction))]
             case "call":
                 arguments = [*self.arguments(instruction), self.place(assignment.block)]
                 return [Call(self.calls[instruction].function, tuple(arguments))]

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.launches import Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
+from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
 from hlotool.ir import dtype_of
+from hlotool.runtime.callback import nested
+from hlotool.runtime.custom_calls import Site, site_of
 
 __all__ = ["Device", "Session", "executor"]
 
@@ -46,13 +48,15 @@ class Device(Protocol):
 def executor(program: LaunchProgram, device: Device) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
     """The function that runs `program`, whose code `device` holds, on dense arrays of its parameters' shapes."""
 
+    sites = [site_of(call.instruction) for call in program.host_calls]
+
     def run(arrays: Sequence[Array]) -> tuple[Array, ...]:
         results = [np.empty(shape.dimensions, dtype_of(shape.element_type)) for shape in program.outputs]
         with device.session() as session:
             inputs = [_written(session, array) for array in arrays]
             outputs = [session.take(result.nbytes) for result in results]
             frame = [*inputs, *outputs, session.take(program.arena_bytes), _written(session, program.constants)]
-            _run(program, session, program.routines[program.entry], frame)
+            _run(program, sites, session, program.routines[program.entry], frame)
             for result, address in zip(results, outputs, strict=True):
                 session.read(address, result)
         return tuple(results)
@@ -66,7 +70,10 @@ def _written(session: Session, array: Array) -> int:
     return address
 
 
-def _run(program: LaunchProgram, session: Session, operations: Sequence[Operation], frame: Sequence[int]) -> None:
+def _run(
+    program: LaunchProgram, sites: Sequence[Site], session: Session, operations: Sequence[Operation],
+    frame: Sequence[int],
+) -> None:  # fmt: skip
     def at(place: Place) -> int:
         return frame[place.word] + place.start
 
@@ -75,6 +82,9 @@ def _run(program: LaunchProgram, session: Session, operations: Sequence[Operatio
         session.read(at(place), found)
         return int(found)
 
+    def follow(operations: Sequence[Operation], frame: Sequence[int]) -> None:
+        _run(program, sites, session, operations, frame)
+
     for operation in operations:
         match operation:
             case Launch(function, blocks, threads, arguments):
@@ -82,12 +92,27 @@ def _run(program: LaunchProgram, session: Session, operations: Sequence[Operatio
             case Move(source, target, size):
                 session.move(at(target), at(source), size)
             case Loop(condition, predicate, body):
-                _run(program, session, condition, frame)
+                follow(condition, frame)
                 while number(predicate, np.uint8):
-                    _run(program, session, body, frame)
-                    _run(program, session, condition, frame)
+                    follow(body, frame)
+                    follow(condition, frame)
             case Branch(selector, is_byte, branches):
                 chosen = int(not number(selector, np.uint8)) if is_byte else number(selector, np.int32)
-                _run(program, session, branches[chosen if 0 <= chosen < len(branches) else -1], frame)
+                follow(branches[chosen if 0 <= chosen < len(branches) else -1], frame)
             case Call(routine, arguments):
-                _run(program, session, program.routines[routine], [at(place) for place in arguments])
+                follow(program.routines[routine], [at(place) for place in arguments])
+            case Ask(call, arguments):
+                _ask(session, sites[call], [at(place) for place in arguments])
+
+
+def _ask(session: Session, site: Site, addresses: Sequence[int]) -> None:
+    """Let Python compute the results of an instruction from its operands."""
+    operands, outputs = site.leaves
+    inputs = []
+    for (dtype, shape), address in zip(operands, addresses, strict=False):
+        inputs.append(np.empty(shape, dtype))
+        session.read(address, inputs[-1])
+    with nested():
+        values = site.perform(inputs)
+    for (dtype, shape), value, address in zip(outputs, values, addresses[len(operands) :], strict=True):
+        session.write(address, np.ascontiguousarray(np.asarray(value, dtype).reshape(shape)))
