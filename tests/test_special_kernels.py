@@ -17,16 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models import model
 
-from hlotool.codegen.cpu.algorithms.fft import emit_fft
-from hlotool.codegen.cpu.algorithms.keys import recognise
-from hlotool.codegen.cpu.algorithms.linear import emit_cholesky, emit_triangular_solve
-from hlotool.codegen.cpu.algorithms.reduce_window import emit_reduce_window
-from hlotool.codegen.cpu.algorithms.rng import emit_rng, emit_rng_bit_generator, emit_rng_get_and_update_state
-from hlotool.codegen.cpu.algorithms.scatter import emit_scatter
-from hlotool.codegen.cpu.algorithms.select_and_scatter import emit_select_and_scatter
-from hlotool.codegen.cpu.algorithms.sort import emit_sort
-from hlotool.codegen.cpu.algorithms.topk import emit_topk
-from hlotool.codegen.cpu.algorithms.windows import blocks
+from hlotool.codegen.algorithms.fft import emit_fft
+from hlotool.codegen.algorithms.keys import recognise
+from hlotool.codegen.algorithms.linear import emit_cholesky, emit_triangular_solve
+from hlotool.codegen.algorithms.reduce_window import emit_reduce_window
+from hlotool.codegen.algorithms.rng import emit_rng, emit_rng_bit_generator, emit_rng_get_and_update_state
+from hlotool.codegen.algorithms.scatter import emit_scatter
+from hlotool.codegen.algorithms.select_and_scatter import emit_select_and_scatter
+from hlotool.codegen.algorithms.sort import emit_sort
+from hlotool.codegen.algorithms.topk import emit_topk
+from hlotool.codegen.algorithms.windows import blocks
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import named
 from hlotool.evaluate import evaluate

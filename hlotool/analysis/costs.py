@@ -30,6 +30,8 @@ class Costs:
     """Most bytes of a row of which a task holds enough for a register tile."""
     repeated_bytes: Annotated[int, Threshold("bytes")] = 1 << 20
     """An operand that every block of whole rows reads again has to stay in a second-level cache."""
+    prologues: bool = True
+    """Kernels of products compute what makes their operands where they read them."""
     streams: Annotated[int, Threshold("arrays")] = 3  # that an epilogue of blocks may read and write
     streamed_bytes: Annotated[int, Threshold("bytes")] = 256 << 10  # of each, from which that holds
     streamed_terms: Annotated[int, Threshold("terms")] = 64

@@ -13,6 +13,8 @@ from hlotool.analysis.donation import Donate
 from hlotool.cli.compiling import compiling
 from hlotool.cli.dump_options import DumpChoice, dump_options
 from hlotool.cli.options import (
+    backend_option,
+    check_backend,
     cpu_option,
     devices_options,
     donate_option,
@@ -46,9 +48,11 @@ __all__ = ["command"]
 @click.option(
     "--emit",
     "stage",
-    type=click.Choice(["hlo", "llvm", "asm", "object"]),
-    help="What to write: optimised HLO, LLVM IR, assembly, or the objects as one archive (default with -o: hlo).",
+    type=click.Choice(["hlo", "llvm", "asm", "object", "ptx", "launches"]),
+    help="What to write: optimised HLO, LLVM IR, assembly, or the objects as one archive (default with -o: hlo); for "
+    "nvptx:CHIP PTX, or what it launches.",
 )
+@backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), or an installed one.")
 @donate_option
 @devices_options
 @cpu_option
@@ -62,6 +66,7 @@ def command(
     choice: PipelineChoice,
     output: str | None,
     stage: str | None,
+    backend: str,
     donate: Donate,
     replicas: int | None,
     partitions: int | None,
@@ -85,6 +90,7 @@ def command(
     """
     if stage == "object" and output in (None, "-"):
         raise click.UsageError("--emit object needs -o FILE: it is binary")
+    check_backend(backend)
     module = on_devices(choice.module(file), replicas, partitions)
     progress, log = Progress(), DecisionLog()
     name = file or choice.start_from or ""
@@ -95,7 +101,8 @@ def command(
             optimised = choice.apply(module, [*instruments, *shown], watched, progress)
         log.rewrites = watched.rewrites
         executable = compile_module(
-            optimised, pipeline="none", threads=threads, machine=machine, instruments=[*instruments, *shown], log=log,
+            optimised, backend, pipeline="none", threads=threads, machine=machine, log=log,
+            instruments=[*instruments, *shown],
             excess_precision=excess_precision, flush_denormals=flush_denormals, donate=donate,
             to_run=False,
         )  # fmt: skip
@@ -105,7 +112,7 @@ def command(
     if output is not None or stage is not None:
         _write(executable, stage or "hlo", output)
     if output not in (None, "-") or (output is None and stage is None):
-        summary = _summary(name, module.instruction_count(), executable, seconds)
+        summary = _summary(name, module.instruction_count(), executable, backend, seconds)
         click.echo(json.dumps(summary) if form == "json" else _text(summary))
 
 
@@ -137,8 +144,9 @@ def _write(executable: Executable, stage: str, output: str | None) -> None:
             write_text(output, executable.text(stage))
 
 
-def _summary(file: str, before: int, executable: Executable, seconds: float) -> dict[str, Any]:
-    kernels = () if executable.program is None else executable.program.kernels
+def _summary(file: str, before: int, executable: Executable, backend: str, seconds: float) -> dict[str, Any]:
+    program = executable.program or executable.launches
+    kernels = () if program is None else program.kernels
     return {
         "schema_version": 1,
         "kind": "compile",
@@ -146,7 +154,7 @@ def _summary(file: str, before: int, executable: Executable, seconds: float) -> 
         "instructions": before,
         "instructions_after": executable.module.instruction_count(),
         "outside_fusions": sum(len(c) for c in fusible_computations(executable.module)),
-        "backend": "evaluate" if executable.program is None else "cpu",
+        "backend": "evaluate" if program is None else backend,
         "kernels": len(kernels),
         "parallel_kernels": sum(use.parallel for use in kernels),
         "arena_bytes": executable.memory.arena_bytes,

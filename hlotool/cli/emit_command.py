@@ -20,26 +20,32 @@ __all__ = ["command"]
 @file_argument
 @click.option(
     "--stage",
-    type=click.Choice(["hlo", "llvm", "asm"]),
+    type=click.Choice(["hlo", "llvm", "asm", "ptx", "launches"]),
     default="llvm",
     show_default=True,
-    help="Optimised HLO as code generation gets it, LLVM IR, or assembly.",
+    help="Optimised HLO as code generation gets it, LLVM IR, or assembly; for nvptx:CHIP PTX, or what it launches.",
 )
-@backend_option("cpu, or an installed one.")
+@backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), or an installed one.")
 @passes_options()
 @strict_option
 @cpu_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
 def command(file: str, stage: str, backend: str, passes: str, machine: Machine | None, output: str | None) -> None:
-    """Print FILE at a stage of compilation: optimised HLO, LLVM IR or assembly, as `run` executes it."""
+    """Print FILE at a stage of compilation: optimised HLO, LLVM IR or assembly, as `run` executes it.
+
+    --target nvptx:sm_90 --stage ptx is for graphics processors: the kernels, in the order that --stage launches has.
+    """
     check_backend(backend)
-    code = find_backend(backend).code
+    found = find_backend(backend)
+    code = found.code
     if code is None:
         raise UnsupportedError(f"backend {backend} makes no code")
+    if stage not in found.stages:
+        raise UnsupportedError(f"backend {backend} makes no {stage}; it makes {', '.join(found.stages)}")
     options = CompileOptions(pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict())
     texts = code(read_module(file), options, stage)
-    if stage == "hlo":
+    if stage in ("hlo", "launches"):
         write_text(output, *texts)
         return
-    mark = ";" if stage == "llvm" else "#"
+    mark = {"llvm": ";", "ptx": "//"}.get(stage, "#")
     write_text(output, "\n".join(f"{mark} unit {number}\n{text}" for number, text in enumerate(texts)))

@@ -239,16 +239,20 @@ def numerics_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def backend_option(words: str) -> Callable[..., Any]:
     """``--backend``, explained by `words`; `check_backend` says whether there is such a one."""
     return click.option(
-        "--backend", default="cpu", show_default=True, metavar="NAME", help=words, shell_complete=backends
+        "--backend", "--target", "backend", default="cpu", show_default=True, metavar="NAME", help=words,
+        shell_complete=backends,
     )
 
 
 def check_backend(name: str) -> None:
     """UsageError where no backend has that name."""
-    from hlotool.driver import backend_names
+    from hlotool.driver import find_backend
+    from hlotool.ir import UnsupportedError
 
-    if name not in backend_names():
-        raise click.UsageError(f"no backend {name!r}; there are {', '.join(backend_names())}")
+    try:
+        find_backend(name)
+    except UnsupportedError as error:
+        raise click.UsageError(error.message) from None
 
 
 def _machine(context: click.Context, parameter: click.Parameter, value: str | None) -> Machine | None:

@@ -46,8 +46,10 @@ _SSE = InstructionSet(architecture="x86_64", overwrites=True, short_pairs=True)
 _NEON = InstructionSet(architecture="aarch64", registers=32, half=True, fma=True)
 PORTABLE = InstructionSet(overwrites=True)
 """What LLVM has for every processor."""
+_THREADS = InstructionSet(architecture="nvptx64", vector_bits=8, half=True, fma=True, tuned=False)
+"""One of many threads, which compute single elements."""
 
-_SETS = (AVX512, _AVX2, _SSE, _NEON, PORTABLE)
+_SETS = (AVX512, _AVX2, _SSE, _NEON, PORTABLE, _THREADS)
 """Of each architecture the widest first."""
 
 

@@ -60,13 +60,15 @@ class Step:
     """One function of a kernel and its number of independent tasks.
 
     `cost` estimates the whole step in nanoseconds on one core; the planner runs cheap steps
-    serially.  With `polls` it looks whether to go on, and may return early (`hlotool.codegen.llvm.polling`).
+    serially.  With `polls` it looks whether to go on, and may return early (`hlotool.codegen.llvm.polling`).  Where a
+    task is a block of threads, it has so many.
     """
 
     function: str
     tasks: int = 1
     cost: float = 0.0
     polls: bool = False
+    threads: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,8 @@ class Numerics:
 class Machine:
     """A target processor, and how to compute on it.  Widths in bits, caches in bytes (per core for L1 and L2).
 
-    Code that is `portable` keeps to what LLVM has for every processor.
+    Code that is `portable` keeps to what LLVM has for every processor; code that `asks` may call the runtime to learn
+    whether to go on.
     """
 
     triple: str
@@ -49,6 +50,7 @@ class Machine:
     cores: int = 1
     numerics: Numerics = Numerics()
     portable: bool = False
+    asks: bool = True
 
     @property
     def architecture(self) -> str:
@@ -225,7 +227,7 @@ _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
 NAMES = ("host", *_LEVELS, "aarch64", "generic")
 """What `named` knows."""
 
-_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64"}
 
 _GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""

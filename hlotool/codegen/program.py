@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,20 +10,18 @@ import numpy.typing as npt
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
-from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.in_place import module_in_place_pairs
-from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
+from hlotool.codegen.kernels import Constants, Kernels, functions_of, identifier
 from hlotool.codegen.machine import Machine
-from hlotool.codegen.plan.arena import ALIGNMENT, place
+from hlotool.codegen.plan.arena import place
 from hlotool.codegen.plan.buffers import assign
 from hlotool.codegen.plan.probes import Probe
-from hlotool.codegen.plan.sharing import Functions
-from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps, called, is_there, named, needs_kernel
+from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps
 from hlotool.codegen.plan.task_loops import task_loops
-from hlotool.codegen.plan.units import Piece, Units
-from hlotool.codegen.plan.values import Assignment, Value, array_leaves
+from hlotool.codegen.plan.units import Units
+from hlotool.codegen.plan.values import Assignment, array_leaves
 from hlotool.codegen.target import FunctionPlan, Target, target_of
-from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
+from hlotool.ir import Computation, Instruction, Module, Shape
 from hlotool.ir.devices import check_devices
 
 __all__ = ["Program", "build", "kernel_texts"]
@@ -80,15 +77,15 @@ def build(
     log = DecisionLog() if log is None else log
     target = target_of(machine) if target is None else target
     in_place = module_in_place_pairs(module)
-    constants = _Constants()
+    constants = Constants()
     units = Units(begin)
-    kernels = _Kernels(target, machine, units)
+    kernels = Kernels(target, machine, units)
     routines: dict[Computation, Routine] = {}
     host_calls: list[HostCall] = []
     uses: list[KernelUse] = []
     probes: list[Probe] | None = [] if profiled else None
-    name = f"run_{_identifier(module.name)}"
-    for computation in _functions(module):
+    name = f"run_{identifier(module.name)}"
+    for computation in functions_of(module):
         is_entry = computation is module.entry
         assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
         kernels.add_all(assignment)
@@ -100,7 +97,7 @@ def build(
         schedule = target.schedule(steps, log)
         place(assignment)
         plan = FunctionPlan(
-            name=name if is_entry else f"{name}_{len(routines)}_{_identifier(computation.name)}", is_entry=is_entry,
+            name=name if is_entry else f"{name}_{len(routines)}_{identifier(computation.name)}", is_entry=is_entry,
             steps=steps, schedule=schedule, kernel_names=kernels.names, constants=constants.offsets(assignment),
             machine=machine, host_calls=host_calls, uses=uses, probes=probes,
         )  # fmt: skip
@@ -126,8 +123,8 @@ def kernel_texts(
     """The texts of the kernels of `module`, as `build` makes them, each with what it needs to compile alone, and the
     instructions that it computes."""
     in_place = module_in_place_pairs(module)
-    kernels = _Kernels(target, machine, Units(lambda unit: None))
-    for computation in _functions(module):
+    kernels = Kernels(target, machine, Units(lambda unit: None))
+    for computation in functions_of(module):
         own = donation if computation is module.entry else NOTHING_DONATED
         kernels.add_all(assign(computation, in_place, own))
     users: dict[str, list[Instruction]] = {}
@@ -137,119 +134,3 @@ def kernel_texts(
         lines = dict.fromkeys(line for helper in kernel.helpers for line in helper.declarations)
         definitions = [helper.definitions for helper in kernel.helpers]
         yield "\n".join([*lines, kernel.text, *definitions]), users[name]
-
-
-def _functions(module: Module) -> list[Computation]:
-    """The computations that become functions: what calls run, and the entry; callees first."""
-    order = module.callees_first()
-    running = {module.entry}
-    found = {module.entry}
-    for computation in reversed(order):
-        if computation in running and computation.callees:
-            for instruction in computation:
-                running.update(called(instruction))
-                if instruction.opcode == "call":
-                    running.add(instruction.attributes["to_apply"])
-                    found.add(instruction.attributes["to_apply"])
-    return [computation for computation in order if computation in found]
-
-
-class _Kernels:
-    """Kernels by structure: equal instructions share one.  Their functions, and their helpers, go to `units`."""
-
-    def __init__(self, target: Target, machine: Machine, units: Units) -> None:
-        self.target = target
-        self.machine = machine
-        self.units = units
-        self.of: dict[Instruction, Kernel] = {}
-        self.names: dict[Instruction, str] = {}
-        self.scratch: dict[Instruction, Value] = {}
-        self.distinct: dict[Hashable, tuple[str, Kernel]] = {}
-        self.functions = Functions(units.add)
-        self.helpers: dict[Helper, None] = {}
-        self._structures = Structures()
-
-    def add_all(self, assignment: Assignment) -> None:
-        """The kernels of all that needs one; KernelCrash with those that could not be written."""
-        causes: dict[Instruction, Exception] = {}
-        for instruction in assignment.positions:
-            if needs_kernel(instruction) and not is_there(instruction, assignment):
-                try:
-                    self.add(instruction, assignment)
-                except UnsupportedError as error:
-                    if instruction.opcode != "fusion":
-                        raise
-                    causes[instruction] = error  # its parts may have native code
-                except Exception as error:
-                    causes[instruction] = error
-        if causes:
-            raise KernelCrash(causes)
-
-    def add(self, instruction: Instruction, assignment: Assignment) -> None:
-        in_place = assignment.in_place.get(instruction, frozenset())
-        there = assignment.there.get(instruction, frozenset())
-        key = (self._structures.instruction(instruction), tuple(sorted(in_place)), tuple(sorted(there)))
-        found = self.distinct.get(key)
-        if found is None:
-            name = f"k{len(self.distinct)}_{_identifier(instruction.name)}"
-            with named(instruction):
-                kernel = self.target.emitter(instruction)(name, instruction, self.machine, in_place, there)
-            found = name, self.functions.add(name, kernel)
-            self.distinct[key] = found
-            for helper in kernel.helpers:
-                self._take(helper)
-        self.names[instruction], kernel = found
-        self.of[instruction] = kernel
-        if kernel.scratch:
-            self.scratch[instruction] = assignment.scratch(instruction, kernel.scratch, kernel.uses)
-
-    def call(self, instruction: Instruction, routine: Routine, assignment: Assignment) -> None:
-        """Let a call be a kernel whose only step is the function of what it calls."""
-        self.names[instruction] = routine.function
-        self.of[instruction] = Kernel({}, {}, (), (Step(routine.function, 1, routine.cost, True),), routine.arena_bytes)
-        uses = (f"temporaries of {instruction.attributes['to_apply'].name}", routine.arena_bytes)
-        self.scratch[instruction] = assignment.scratch(instruction, routine.arena_bytes, (uses,))
-
-    def library(self) -> tuple[str, ...]:
-        """The texts of the helpers that a process keeps."""
-        return tuple(helper.text for helper in self.helpers if helper.kept)
-
-    def _take(self, helper: Helper) -> None:
-        if helper not in self.helpers:
-            self.helpers[helper] = None
-            if not helper.kept:
-                self.units.add(Piece(helper.declarations, helper.definitions, (helper.declared,)))
-
-
-class _Constants:
-    """One block with all literals that kernels read, equal ones once."""
-
-    def __init__(self) -> None:
-        self._places: dict[bytes, int] = {}
-        self._size = 0
-
-    def offsets(self, assignment: Assignment) -> dict[Value, int]:
-        """Take the literals of an assignment; the offset of each of its constant values."""
-        offsets: dict[Value, int] = {}
-        for instruction, values in assignment.leaves.items():
-            if instruction.opcode != "constant":
-                continue
-            for value, leaf in zip(values, instruction.literal.leaves(), strict=True):
-                data = np.ascontiguousarray(leaf.value()).tobytes()
-                if data not in self._places:
-                    self._places[data] = self._size
-                    self._size += _padded(data)
-                offsets[value] = self._places[data]
-        return offsets
-
-    def block(self) -> npt.NDArray[np.uint8]:
-        return np.frombuffer(b"".join(data.ljust(_padded(data), b"\0") for data in self._places), np.uint8)
-
-
-def _padded(data: bytes) -> int:
-    return -(-len(data) // ALIGNMENT) * ALIGNMENT
-
-
-def _identifier(name: str) -> str:
-    """A name as part of a symbol."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", name)

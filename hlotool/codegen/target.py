@@ -61,7 +61,8 @@ class Target:
     a computation run, and which of them on several threads; `shares_loop` whether threads should share a loop of so
     many trips around one step; `function` writes the function of a computation: ``void @name(ptr %frame)`` for the
     entry, a step for others.  `library` has the texts of functions that all programs for a machine may call: a process
-    compiles them once.  `costs` are what passes and kernels go by.
+    compiles them once.  `costs` are what passes and kernels go by.  Where the function computes single elements
+    `in_line`, they have no kernels.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Target:
     shares_loop: Callable[[Step, int], bool]
     function: Callable[[FunctionPlan], tuple[Piece, Routine]]
     library: Callable[[Machine], tuple[str, ...]]
+    in_line: bool = True
 
     def emitter(self, instruction: Instruction) -> Emitter:
         """Who writes the kernel of an instruction."""

@@ -16,12 +16,13 @@ __all__ = ["Backend"]
 class Backend:
     """`compile` makes a valid module run; it does not change it, and raises UnsupportedError for what it cannot do.
 
-    `code` gives the texts of a module at a stage: ``hlo`` as code generation gets it, ``llvm``, ``asm``; None where
-    nothing is made.  `donates` and `has_time_limit` say whether options with a donation and with a time limit are
-    understood: others never get any.
+    `code` gives the texts of a module at one of the `stages`: ``hlo`` as code generation gets it, ``llvm``, ``asm`` and
+    so on; None where nothing is made.  `donates` and `has_time_limit` say whether options with a donation and with a
+    time limit are understood: others never get any.
     """
 
     compile: Callable[[Module, CompileOptions], Executable]
     code: Callable[[Module, CompileOptions, str], tuple[str, ...]] | None = None
+    stages: tuple[str, ...] = ("hlo", "llvm", "asm")
     donates: bool = False
     has_time_limit: bool = False

@@ -25,6 +25,11 @@ def find_backend(name: str) -> Backend:
     """The backend of that name; UnsupportedError where there is none, or where what is installed is none."""
     if name in _BUILT_IN:
         return _BUILT_IN[name]
+    family, colon, chip = name.partition(":")
+    if family == "nvptx" and colon:
+        from hlotool.driver.nvptx import find
+
+        return find(chip)
     try:
         return load_plugin("backend", name, Backend)
     except KeyError:

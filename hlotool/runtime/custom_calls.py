@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.evaluate import evaluate_instruction
+from hlotool.evaluate import evaluate_computation, evaluate_instruction
+from hlotool.evaluate.custom import EVALUATED
 from hlotool.evaluate.custom_call import CustomCall
 from hlotool.evaluate.custom_calls import (
     custom_call_handler,
@@ -39,6 +40,7 @@ __all__ = [
     "custom_call_of",
     "is_registered",
     "register_custom_call",
+    "site_of",
     "unregister_custom_call",
 ]
 
@@ -55,6 +57,11 @@ class Site:
         self._leaves = (*operands, *outputs)
         self._operands = len(operands)
         self.address = id(self)
+
+    @property
+    def leaves(self) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
+        """The operands and the outputs."""
+        return self._leaves[: self._operands], self._leaves[self._operands :]
 
     def perform(self, inputs: list[Array]) -> Sequence[Array]:
         """The outputs of the call; `inputs` must stay as they are, and are gone afterwards."""
@@ -107,6 +114,13 @@ class HostSite(Site):
         operands = [value_from_leaves(operand.shape, leaves) for operand in self.instruction.operands]
         value = evaluate_instruction(self.instruction, operands, device=current_device() or Device(World()))
         return [*leaves_of(value)]
+
+
+def site_of(instruction: Instruction) -> Site:
+    """The place where Python carries out an instruction; UnsupportedError names a custom call without a handler."""
+    if instruction.opcode == "custom-call" and instruction.attributes["custom_call_target"] != EVALUATED:
+        return CallSite(custom_call_of(instruction, evaluate_computation))
+    return HostSite(instruction)
 
 
 def _described(leaves: Sequence[Shape]) -> list[Leaf]:

@@ -5,6 +5,7 @@ The devices of a run are threads of this process, which all run the same code wi
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
+from hlotool.codegen.launches import LaunchProgram, manifest
 from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.plan.steps import HostCall
 from hlotool.codegen.program import Program
 from hlotool.display import shown_by
-from hlotool.evaluate import evaluate_computation
-from hlotool.evaluate.custom import EVALUATED
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
@@ -28,7 +28,7 @@ from hlotool.runtime import pool
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
 from hlotool.runtime.compilation import Compilation, Library
-from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of, is_registered
+from hlotool.runtime.custom_calls import CallSite, HostSite, Site, is_registered, site_of
 from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
 from hlotool.runtime.lapack import NativeSite, lapack_site
@@ -68,7 +68,8 @@ class Executable:
     results there without a copy (None where that is not possible).  `entry` is the native function behind `run`, where
     nothing else happens between the two.  `donated` maps results to the arguments that
     they overwrite: their arrays are the results.  `recorder` has what the probes of a profiled program saw.
-    `compile_seconds` is how long it took to make it.
+    `launches` is what a program for a device other than the processor does.  `compile_seconds` is how long it took to
+    make it.
     """
 
     module: Module
@@ -78,6 +79,7 @@ class Executable:
     decisions: tuple[Decision, ...]
     run: Callable[..., Arrays]
     program: Program | None = None
+    launches: LaunchProgram | None = None
     machine: Machine | None = None
     objects: tuple[bytes, ...] = ()
     image: Image | None = None
@@ -91,7 +93,8 @@ class Executable:
     compile_seconds: float | None = None
 
     def __repr__(self) -> str:
-        made = "interpreted" if self.program is None else f"{len(self.program.kernels)} kernels"
+        program = self.program or self.launches
+        made = "interpreted" if program is None else f"{len(program.kernels)} kernels"
         return f"Executable({self.module.entry.signature()}, {made}, {self.memory.peak_bytes:,} bytes at peak)"
 
     _repr_html_ = shown_by("executable_html")
@@ -178,14 +181,23 @@ class Executable:
         return rows
 
     def text(self, stage: str) -> str:
-        """The program as ``llvm`` IR or ``asm`` text; UnsupportedError for a backend that makes none."""
-        if self.program is None or self.machine is None:
+        """The program as ``llvm`` IR or ``asm`` text; of a program of launches also as ``ptx`` and, in JSON, as
+        ``launches``.  UnsupportedError for a backend that makes none of that."""
+        if self.machine is None or (self.program is None and self.launches is None):
             raise UnsupportedError("this backend makes no native code")
-        if stage == "llvm":
-            return "\n".join(f"; unit {n}\n{text}" for n, text in enumerate(self.program.texts))
-        if stage == "asm":
-            return "\n".join(assembly(text, self.machine) for text in self.program.texts)
-        raise ValueError(f"unknown stage {stage!r}; known: llvm, asm")
+        units = self.program.texts if self.program is not None else self.launches.units if self.launches else ()
+        match stage:
+            case "llvm":
+                return "\n".join(f"; unit {n}\n{text}" for n, text in enumerate(units))
+            case "launches" if self.launches is not None:
+                return json.dumps(manifest(self.launches), indent=1)
+            case "ptx" if not self.machine.triple.startswith("nvptx"):
+                raise UnsupportedError(f"code for {self.machine.triple} is no PTX: nvptx:sm_90 makes that")
+            case "asm" | "ptx":
+                return "\n".join(assembly(text, self.machine) for text in units)
+            case "launches":
+                raise UnsupportedError("this program has no launches: nvptx:sm_90 makes some")
+        raise ValueError(f"unknown stage {stage!r}; known: llvm, asm, ptx, launches")
 
 
 def _name(value: object) -> str:
@@ -289,10 +301,7 @@ def _memory(program: Program) -> Memory:
 
 
 def _site(call: HostCall) -> Site | NativeSite:
-    if call.instruction.attributes.get("custom_call_target") == EVALUATED:
-        return HostSite(call.instruction)
-    if call.instruction.opcode == "custom-call":
-        described = custom_call_of(call.instruction, evaluate_computation)
-        native = None if is_registered(described.target) else lapack_site(described)
-        return native or CallSite(described)
-    return HostSite(call.instruction)
+    site = site_of(call.instruction)
+    if isinstance(site, CallSite) and not is_registered(site.call.target):
+        return lapack_site(site.call) or site
+    return site

@@ -52,11 +52,11 @@ def run_cell(
     return run_cells([(family, kind)] * instructions, seed, rounds, machine)
 
 
-def run_class(opcode: str, name: str, seed: int, examples: int = 200) -> Failure | None:
+def run_class(opcode: str, name: str, seed: int, examples: int = 200, backend: str = "cpu") -> Failure | None:
     """Modules with instructions of one opcode on all of its element types of a class, in all ways to try it."""
     groups = groups_of(opcode, name)
     rounds = -(-examples // sum(map(len, groups)))
-    return next(filter(None, (run_cells(cells, seed, rounds) for cells in groups)), None)
+    return next(filter(None, (run_cells(cells, seed, rounds, backend=backend) for cells in groups)), None)
 
 
 def groups_of(opcode: str, name: str) -> list[list[Cell]]:
@@ -69,14 +69,16 @@ def groups_of(opcode: str, name: str) -> list[list[Cell]]:
     return list(groups.values())
 
 
-def run_cells(cells: Sequence[Cell], seed: int, rounds: int, machine: Machine | None = None) -> Failure | None:
+def run_cells(
+    cells: Sequence[Cell], seed: int, rounds: int, machine: Machine | None = None, backend: str = "cpu"
+) -> Failure | None:
     """One module with an instruction for each cell; a failure is narrowed down to one where it can be."""
     numbered = list(enumerate(cells))
-    found = _attempt(numbered, seed, rounds, machine)
+    found = _attempt(numbered, seed, rounds, machine, backend)
     if found is None or len(cells) == 1:
         return found
     for one in numbered:
-        alone = _attempt([one], seed, rounds, machine)
+        alone = _attempt([one], seed, rounds, machine, backend)
         if alone is not None:
             return alone
     return found
@@ -92,7 +94,9 @@ def draw(cells: Sequence[tuple[int, Cell]], seed: int) -> Sample:
     return sample
 
 
-def _attempt(cells: Sequence[tuple[int, Cell]], seed: int, rounds: int, machine: Machine | None) -> Failure | None:
+def _attempt(
+    cells: Sequence[tuple[int, Cell]], seed: int, rounds: int, machine: Machine | None, backend: str
+) -> Failure | None:
     text, values = "", []
     try:
         sample = draw(cells, seed)
@@ -101,7 +105,8 @@ def _attempt(cells: Sequence[tuple[int, Cell]], seed: int, rounds: int, machine:
         generator = np.random.default_rng([seed, cells[0][0]])
         ulps = [f.ulps for (_, (f, _)), r in zip(cells, sample.results, strict=True) for _ in leaves_of(r.shape)]
         verify(module)
-        executable = compile_module(module, pipeline=("default", "none")[seed % 2], threads=1, machine=machine)
+        pipeline = ("default", "none")[seed % 2]
+        executable = compile_module(module, backend, pipeline=pipeline, threads=1, machine=machine)
         reference = compile_module(module, "evaluate")
         for _ in range(rounds):
             rows = [sample.arguments(generator) for _ in range(executable.devices)]

@@ -20,10 +20,10 @@ __all__ = ["CPU", "GENERIC"]
 
 
 def _late(home: str, name: str) -> Callable[..., Kernel]:
-    """A function of a file here that is loaded when it is needed: most programs need few of them."""
+    """A function of a file of code generation that is loaded when it is needed: most programs need few of them."""
 
     def emit(*arguments: object) -> Kernel:
-        found: Callable[..., Kernel] = getattr(import_module(f"hlotool.codegen.cpu.{home}"), name)
+        found: Callable[..., Kernel] = getattr(import_module(f"hlotool.codegen.{home}"), name)
         return found(*arguments)
 
     return emit
@@ -65,11 +65,11 @@ def _emit_concatenate(
 _EMITTERS: dict[str, Emitter] = {
     "cholesky": _algorithm(_late("algorithms.linear", "emit_cholesky")),
     "concatenate": _emit_concatenate,
-    "convolution": _product(_late("products.contraction", "emit_convolution")),
-    "dot": _product(_late("products.contraction", "emit_product")),
+    "convolution": _product(_late("cpu.products.contraction", "emit_convolution")),
+    "dot": _product(_late("cpu.products.contraction", "emit_product")),
     "fft": _algorithm(_late("algorithms.fft", "emit_fft")),
     "fusion": _emit_loops,
-    "product fusion": _product(_late("products.contraction", "emit_fused_product")),
+    "product fusion": _product(_late("cpu.products.contraction", "emit_fused_product")),
     "reduce-window": _algorithm(_late("algorithms.reduce_window", "emit_reduce_window")),
     "rng": _algorithm(_late("algorithms.rng", "emit_rng")),
     "rng-bit-generator": _algorithm(_late("algorithms.rng", "emit_rng_bit_generator")),

@@ -63,8 +63,9 @@ _UNKNOWN: Annotated[int, Threshold("trips")] = 1 << 10
 
 def finish_kernel(unit: Unit, steps: Iterable[Step], scratch: int = 0, uses: Uses = ()) -> Kernel:
     """The kernel of everything that `unit` has gathered; its `scratch` bytes are for `uses`."""
-    found = [_polled(unit, step) for step in steps]
-    if any(step.cost >= SHORT for step in found):  # so may be what they call
+    asks = unit.machine is None or unit.machine.asks
+    found = [_polled(unit, step) if asks else step for step in steps]
+    if asks and any(step.cost >= SHORT for step in found):  # so may be what they call
         inner = unit.steps.keys() - {step.function for step in found}
         polled = [_polled(unit, Step(name, cost=SHORT)).polls for name in sorted(inner)]
         found = [replace(step, polls=step.polls or any(polled)) for step in found]

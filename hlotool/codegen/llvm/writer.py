@@ -73,6 +73,10 @@ class Unit:
         text = "\\" + held.hex("\\") if held else ""
         self.constant(name, f'[{len(held)} x i8] c"{text}", align 64')
 
+    def shared(self, name: str, text: str) -> None:
+        """Define memory that the threads of a block share, by its type and first value."""
+        self.definitions.append(Definition(name, f"@{name} = internal addrspace(3) global {text}"))
+
     def variable(self, name: str, text: str) -> None:
         """Define data that changes, by its type and first value."""
         self.definitions.append(Definition(name, f"@{name} = internal global {text}", is_variable=True))

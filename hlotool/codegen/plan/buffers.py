@@ -52,17 +52,18 @@ def assign(
     in_place: dict[Instruction, tuple[tuple[int, int], ...]],
     donation: Donation = NOTHING_DONATED,
     log: DecisionLog | None = None,
+    moves: bool = True,
 ) -> Assignment:
     """Assign values to all instructions of `entry` and of its loops and branches; what it calls is a matter of its own.
 
     `in_place` says which (output leaf, operand) pairs of an instruction may share storage when the operand is dead
-    afterwards.  Every while and conditional must own its computations.  `place` completes the result once
-    the kernels have asked for scratch.
+    afterwards.  Every while and conditional must own its computations.  Where nothing `moves`, every place is known
+    before anything runs.  `place` completes the result once the kernels have asked for scratch.
     """
     log = DecisionLog() if log is None else log
     log.pass_name = "buffer-assignment"
     result = Assignment()
-    walker = _Walker(result)
+    walker = _Walker(result, moves)
     walker.entry(entry)
     offers = [(i, *pair) for i, pairs in in_place.items() if i in result.leaves for pair in pairs]
     of_value: dict[Value, list[_Offer]] = {}
@@ -77,14 +78,15 @@ def assign(
             _take_over(result, offer, held)
     for instruction in walker.control:
         if instruction.opcode == "while":
-            _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value, log)
+            _merge_loop(result, instruction, walker.ends[instruction.attributes["body"]], of_value, log, moves)
         else:
             _merge_branches(result, instruction, walker.ends)
     if walker.joins:
         join_all(result, walker.joins, entry.root, log)
     if walker.stackings:
         leave_out(result, log)
-        stack_all(result, [s for found in walker.stackings.values() for s in found.values()], log)
+        if moves:
+            stack_all(result, [s for found in walker.stackings.values() for s in found.values()], log)
     held.clear()
     for offer in offers:
         _take_over(result, offer, held)
@@ -102,8 +104,9 @@ def assign(
 class _Walker:
     """Numbers instructions on the time line, creates values and records their uses."""
 
-    def __init__(self, result: Assignment) -> None:
+    def __init__(self, result: Assignment, moves: bool) -> None:
         self.result = result
+        self.moves = moves
         self.now = 0
         self.control: list[Instruction] = []  # inner loops and branches before outer ones
         self.stackings: dict[Instruction, dict[int, Stacking]] = {}  # by the loop
@@ -138,7 +141,7 @@ class _Walker:
 
     def body(self, computation: Computation) -> None:
         leaves, views = self.result.leaves, self.result.views
-        views |= views_in_order(computation)
+        views |= {part for part in views_in_order(computation) if self.can_view(part)}
         for instruction in computation:
             self.now += 2
             self.result.positions[instruction] = self.now
@@ -161,7 +164,7 @@ class _Walker:
                     self.loop(instruction)
                 case "conditional":
                     self.branches(instruction)
-                case _ if instruction in views or is_view(instruction):
+                case _ if instruction in views or (self.can_view(instruction) and is_view(instruction)):
                     views.add(instruction)
                     value = self.new(instruction.shape)
                     (value.whole,) = operands[0]
@@ -170,6 +173,10 @@ class _Walker:
                     leaves[instruction] = self.results(instruction)
                     if instruction.opcode == "concatenate" and instruction.shape.is_static:
                         self.joins.append(instruction)
+
+    def can_view(self, part: Instruction) -> bool:
+        """Whether the place of a slice may be that of a part of its operand."""
+        return self.moves or all(start.opcode == "constant" for start in part.operands[1:])
 
     def element(self, instruction: Instruction) -> slice:
         """The leaves of its operand that a get-tuple-element takes."""
@@ -310,7 +317,7 @@ def _take_over(result: Assignment, offer: _Offer, held: _Held) -> bool:
 
 
 def _merge_loop(
-    result: Assignment, loop: Instruction, last: int, offers: dict[Value, list[_Offer]], log: DecisionLog
+    result: Assignment, loop: Instruction, last: int, offers: dict[Value, list[_Offer]], log: DecisionLog, moves: bool
 ) -> None:
     """Share storage between loop state, its initial value and the value for the next trip (complete at `last`)."""
     state = result.leaves[loop]
@@ -321,7 +328,7 @@ def _merge_loop(
         if not (_try_merge(own, following) or any(_take_over(result, offer, {}) for offer in in_place)):
             repeating.append(Copy(following, own))
             occupy(own, last, last)
-    swaps = _swaps(result, loop, repeating, last)
+    swaps = _swaps(result, loop, repeating, last) if moves else []
     if swaps:
         result.swaps[loop] = swaps
         repeating = [copy for copy in repeating if copy not in swaps]

@@ -121,11 +121,11 @@ def is_element(instruction: Instruction) -> bool:
     return number and all(not o.shape.rank for o in instruction.operands[1:])
 
 
-def needs_kernel(instruction: Instruction) -> bool:
-    """Whether an instruction is run by a kernel of its own."""
-    if instruction.opcode in NO_KERNEL or instruction.opcode in HOST or is_scalar_code(instruction):
+def needs_kernel(instruction: Instruction, in_line: bool = True) -> bool:
+    """Whether an instruction is run by a kernel of its own; single elements and places are found `in_line`, or not."""
+    if instruction.opcode in NO_KERNEL or instruction.opcode in HOST:
         return False
-    if is_element(instruction) or is_view(instruction):
+    if in_line and (is_scalar_code(instruction) or is_element(instruction) or is_view(instruction)):
         return False
     leaves = array_leaves(instruction.shape)
     return not leaves or any(leaf.size for leaf in leaves)  # without any result, it is there for its effect

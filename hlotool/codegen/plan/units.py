@@ -48,12 +48,16 @@ class _Waiting:
 
 
 class Units:
-    """Pieces on their way to units.  `begin` is given a unit as soon as it is whole, so that LLVM can begin with it."""
+    """Pieces on their way to units.  `begin` is given a unit as soon as it is whole, so that LLVM can begin with it.
 
-    __slots__ = ("_begin", "_begun", "_called", "_count", "_plumbing", "_work")
+    If the program is to stay `whole`, as where nothing links units, there is but one.
+    """
 
-    def __init__(self, begin: Callable[[str], None]) -> None:
+    __slots__ = ("_begin", "_begun", "_called", "_count", "_plumbing", "_whole", "_work")
+
+    def __init__(self, begin: Callable[[str], None], whole: bool = False) -> None:
         self._begin = begin
+        self._whole = whole
         self._begun: list[str] = []
         self._called: set[str] = set()
         self._count = 0
@@ -63,7 +67,7 @@ class Units:
         """Take another piece; those of its kind that are there make a unit once they take long enough."""
         plumbing = is_plumbing("\n".join([*piece.declarations, piece.definitions]))
         waiting = self._plumbing if plumbing else self._work
-        size = _microseconds(piece) // (_QUICK if plumbing else 1)
+        size = 0 if self._whole else _microseconds(piece) // (_QUICK if plumbing else 1)
         if waiting.size >= _LEAST and waiting.size + size > _UNIT:
             self._cut(waiting)
         waiting.pieces[self._count] = piece

@@ -161,6 +161,8 @@ class ProductPrologue:
                 return Misfit("forbidden", forbidden)
         if any(one.control_predecessors or one.control_successors for one in (*found.members, kernel)):
             return Misfit("control-dependencies", "one of them has control dependencies")
+        if not costs_of(product.dot).prologues:
+            return Misfit("product-form", "kernels of products read operands that are there")
         if not product.is_read_once(found.place):
             return Misfit("other-readers", "the product's kernel reads the operand at other places, too")
         alone = all(_readers(one, dead) == 1 and not one.is_root for one in found.members)

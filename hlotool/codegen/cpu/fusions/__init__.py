@@ -1,4 +1,4 @@
-"""Kernels of fusions: nests of loops with vectors of the lane loop, written from what `loops` found.
+"""Kernels of fusions: plans for the nests of loops that `nests` writes.
 
 In: a fusion, or an instruction that a loop can compute.  Out: its kernel.
 """

@@ -12,15 +12,15 @@ from itertools import accumulate
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.plan import Output, groups_of, partial_uses, plan_group
+from hlotool.codegen.cpu.fusions.plan import partial_uses, plan_group
 from hlotool.codegen.cpu.fusions.step import emit_step
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.rules import can_trace
 from hlotool.codegen.machine import Machine
-from hlotool.ir import Computation, Instruction
-from hlotool.ir.builder import Builder
+from hlotool.codegen.nests.outputs import Output, body_of_one, groups_of, parts_of
+from hlotool.ir import Instruction
 
 __all__ = ["can_emit", "emit_fusion", "emit_outputs"]
 
@@ -50,7 +50,7 @@ def emit_fusion(
     the updated region is written; of anything else with one that is read only at the element being written.
     Raises UnsupportedError when the body holds an instruction that no loop can compute.
     """
-    body = _body(instruction)
+    body = body_of_one(instruction)
     leaves = (sum(1 for _ in operand.shape.leaves()) for operand in instruction.operands)
     *slots, count = accumulate(leaves, initial=0)
     groups = groups_of(body.root, count, in_place)
@@ -62,25 +62,8 @@ def emit_rest(name: str, concatenate: Instruction, machine: Machine, there: froz
 
     Each is the update of a part of the result; those of the same dimensions share a loop, up to `MOST_JOBS`.
     """
-    build = Builder(Computation(concatenate.name))
-    shape, slot = concatenate.shape, len(concatenate.operands)
-    along = concatenate.attributes["dimensions"][0]
-    whole = build.parameter(slot, shape)
-    groups: list[list[Output]] = []
-    last: dict[tuple[int, ...], list[Output]] = {}
-    start = 0
-    for number, operand in enumerate(concatenate.operands):
-        part = build.parameter(number, operand.shape)
-        if number not in there and operand.shape.size:
-            starts = [build.constant(start if d == along else 0, "s64") for d in range(shape.rank)]
-            update = build.add("dynamic-update-slice", shape, [whole, part, *starts])
-            group = last.get(operand.shape.dimensions)
-            if group is None or len(group) == MOST_JOBS:
-                group = last[operand.shape.dimensions] = []
-                groups.append(group)
-            group.append(Output(update, 0, slot, shape, update))
-        start += operand.shape.dimensions[along]
-    return emit_outputs(name, groups, range(slot + 1), slot + 1, machine)
+    slot = len(concatenate.operands)
+    return emit_outputs(name, parts_of(concatenate, there, MOST_JOBS), range(slot + 1), slot + 1, machine)
 
 
 def emit_outputs(
@@ -106,14 +89,3 @@ def emit_outputs(
         Function(unit, signature(name)).finish()
         steps.append(Step(name))
     return finish_kernel(unit, steps, scratch, partial_uses(scratch))
-
-
-def _body(instruction: Instruction) -> Computation:
-    if instruction.opcode == "fusion":
-        calls: Computation = instruction.attributes["calls"]
-        return calls
-    build = Builder(Computation(instruction.name or "single"))
-    parameters = [build.parameter(number, operand.shape) for number, operand in enumerate(instruction.operands)]
-    own = build.add(instruction.opcode, instruction.shape, parameters, instruction.attributes, instruction.name)
-    build.computation.root = own
-    return build.computation

@@ -8,7 +8,6 @@ from itertools import product
 from math import prod
 from typing import Annotated
 
-from hlotool.analysis.in_place import leaves_border
 from hlotool.analysis.indexing import Atom, Index, linearize
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.step import Job
@@ -17,15 +16,13 @@ from hlotool.codegen.llvm.memory import has_masks
 from hlotool.codegen.llvm.strided import WIDEST_STEP
 from hlotool.codegen.loops.loops import LoopSpec, cost, merge, pick_lane, plain, refine, work
 from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of, variables_of
-from hlotool.codegen.loops.rules import can_split, region_starts, rule_of, split_dimension
+from hlotool.codegen.loops.rules import can_split, rule_of, split_dimension
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.machine import Machine
-from hlotool.ir import Instruction, Shape
+from hlotool.codegen.nests.outputs import Output, store_output
+from hlotool.ir import Instruction
 
-__all__ = [
-    "Output", "Plan", "groups_of", "output_leaves", "part_count", "partial_jobs", "partial_uses", "plan_group",
-    "store_output",
-]  # fmt: skip
+__all__ = ["Plan", "part_count", "partial_jobs", "partial_uses", "plan_group"]
 
 PART_WORK: Annotated[int, Threshold("elements")] = 1 << 15
 """Elements, roughly, that are worth a partial result of their own."""
@@ -40,55 +37,6 @@ _PART_ROWS: Annotated[int, Threshold("rows")] = 16  # of a part, at least
 
 _SHARED: Annotated[float, Threshold("share")] = 0.75
 """The work of pieces that are computed together over that of each by itself, up to which they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Result `leaf` of `value`, to be stored in table slot `slot`."""
-
-    value: Instruction
-    leaf: int
-    slot: int
-    shape: Shape
-    region: Instruction | None = None  # the dynamic-update-slice whose region alone is written
-
-    @property
-    def space(self) -> tuple[int, ...]:
-        return self.shape.dimensions if self.region is None else self.region.operands[1].shape.dimensions
-
-
-def output_leaves(root: Instruction) -> list[tuple[Instruction, int, Shape]]:
-    """The results of a body: instruction, number of its leaf and shape."""
-    if root.opcode == "tuple":
-        return [found for operand in root.operands for found in output_leaves(operand)]
-    return [(root, n, shape) for n, shape in enumerate(root.shape.leaves())]
-
-
-def groups_of(root: Instruction, first: int, in_place: frozenset[int]) -> list[list[Output]]:
-    """Outputs by loop space: whole arrays, largest first, then the regions that are updated in them.
-
-    An array of which most is written at a known place, and not where it lies, is computed in one pass: every element
-    is one of the region or of the border.
-
-    `first` is the slot of the first output in the argument table; for `in_place` see `emit_fusion`.
-    """
-    body = root.parent
-    reduces = body is None or any(i.opcode in ("reduce", "reduce-window") for i in body)
-    spaces: dict[tuple[int, ...], list[Output]] = {}
-    regions: dict[tuple[int, ...], list[Output]] = {}
-    for number, (value, leaf, shape) in enumerate(output_leaves(root)):
-        update = value.opcode == "dynamic-update-slice" and shape.rank > 0
-        if update and (number in in_place or reduces or not leaves_border(value)):
-            region = Output(value, leaf, first + number, shape, value)
-            if value.operands[1].shape.size:
-                regions.setdefault(region.space, []).append(region)
-            if number in in_place:
-                continue
-            value, leaf = value.operands[0], 0
-        if shape.size:
-            spaces.setdefault(shape.dimensions, []).append(Output(value, leaf, first + number, shape))
-    whole = sorted(spaces.values(), key=lambda g: -g[0].shape.size)
-    return [*whole, *regions.values()]
 
 
 @dataclass(slots=True)
@@ -216,18 +164,6 @@ def _stores(tracer: Tracer, groups: Sequence[Sequence[Output]], box: Box) -> Pla
         else:
             stores += [store_output(tracer, output, at) for output in group]
     return Plan(tracer, stores, [a for a in atoms if a.high], space, left)
-
-
-def store_output(tracer: Tracer, output: Output, index: tuple[Index, ...]) -> Node:
-    """The store of the element at `index` of an output's space."""
-    at, value, leaf = index, output.value, output.leaf
-    if output.region is not None:
-        starts = region_starts(tracer, output.region)
-        value, leaf = output.region.operands[1], 0
-        at = tuple(x + s for x, s in zip(index, starts, strict=True))
-    node = tracer.element(value, index, (), leaf)
-    position = linearize(at, output.shape.dimensions)
-    return tracer.node("store", output.shape.element_type, (node,), index=position, slot=output.slot)
 
 
 def _known_index(tracer: Tracer, group: Sequence[Output]) -> tuple[Index, ...] | None:

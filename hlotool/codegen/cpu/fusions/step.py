@@ -9,7 +9,6 @@ from typing import Annotated
 
 from hlotool.analysis.indexing import Atom
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.nest import Nest
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.arguments import begin_tasks
@@ -35,6 +34,7 @@ from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, jo
 from hlotool.codegen.loops.stages import Stage, stages_of
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.nests.nest import Nest
 from hlotool.ir import byte_size
 
 __all__ = ["Job", "emit_step", "load_bases", "write_nest"]

@@ -9,7 +9,6 @@ from hlotool.analysis.contraction import MatrixView, dense_strides, matrix_views
 from hlotool.analysis.product_epilogue import fused_product, updates_of
 from hlotool.analysis.product_prologue import is_streamed, prologues
 from hlotool.codegen.cpu.fusions.fusion import emit_outputs
-from hlotool.codegen.cpu.fusions.plan import Output, output_leaves
 from hlotool.codegen.cpu.products.conv import emit_conv
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
 from hlotool.codegen.cpu.products.dot import emit_dot
@@ -18,6 +17,7 @@ from hlotool.codegen.cpu.products.prologue import Prologue
 from hlotool.codegen.cpu.products.streamed import emit_streamed
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.nests.outputs import Output, output_leaves
 from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window, byte_size
 
 __all__ = ["convolution_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]

@@ -20,8 +20,6 @@ from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, Index, delinearize, linearize
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.nest import Nest
-from hlotool.codegen.cpu.fusions.plan import Output, store_output
 from hlotool.codegen.cpu.fusions.step import Job, load_bases, write_nest
 from hlotool.codegen.llvm.control import call, open_function
 from hlotool.codegen.llvm.values import Int, Ptr, number
@@ -31,6 +29,8 @@ from hlotool.codegen.loops.nodes import Guards, closure
 from hlotool.codegen.loops.rules import rule_of
 from hlotool.codegen.loops.trace import Rule, Tracer
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.nests.nest import Nest
+from hlotool.codegen.nests.outputs import Output, store_output
 from hlotool.ir import Instruction, UnsupportedError, byte_size
 
 __all__ = ["Block", "Epilogue"]

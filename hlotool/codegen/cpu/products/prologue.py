@@ -14,7 +14,6 @@ from typing import Annotated
 from hlotool.analysis import indexing
 from hlotool.analysis.indexing import Atom, Condition, atom_index, constant, delinearize
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.nest import Nest
 from hlotool.codegen.cpu.fusions.step import Job, load_bases, write_nest
 from hlotool.codegen.cpu.products.pack import CALLED, TASK_BYTES, Copy
 from hlotool.codegen.kernel import Step, signature
@@ -26,6 +25,7 @@ from hlotool.codegen.loops.loops import LoopSpec
 from hlotool.codegen.loops.nodes import Guards, Node
 from hlotool.codegen.loops.rules import rule_of
 from hlotool.codegen.loops.trace import Tracer
+from hlotool.codegen.nests.nest import Nest
 from hlotool.ir import Instruction, dtype_of
 
 __all__ = ["Prologue"]

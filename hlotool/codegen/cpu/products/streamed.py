@@ -16,7 +16,7 @@ from hlotool.analysis.contraction import dot_dimensions, matrix_views, row_major
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize
 from hlotool.analysis.product_prologue import prologues
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.plan import part_count, partial_jobs, partial_uses, store_output
+from hlotool.codegen.cpu.fusions.plan import part_count, partial_jobs, partial_uses
 from hlotool.codegen.cpu.fusions.step import Job, emit_step
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.kernel import Kernel
@@ -26,6 +26,7 @@ from hlotool.codegen.loops.loops import cost, merge, pick_lane, plain, refine
 from hlotool.codegen.loops.nodes import Guards, Node, body_of, scope_of
 from hlotool.codegen.loops.rules import partial_result, rule_of
 from hlotool.codegen.loops.trace import Dimension, Rule, Tracer
+from hlotool.codegen.nests.outputs import store_output
 from hlotool.ir import Instruction, UnsupportedError, dtype_of
 
 __all__ = ["emit_streamed"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlotool.analysis.indexing import Atom, Condition, Index
-from hlotool.codegen.cpu.fusions.scope import Known, Scope
 from hlotool.codegen.llvm.math.elements import Register, constant, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.values import Int, Vector, constants, iota, number, plus
 from hlotool.codegen.llvm.vectors import quotient, remainder
 from hlotool.codegen.loops.nodes import Guards, Node, fits_in_32_bits, variables_of
+from hlotool.codegen.nests.scope import Known, Scope
 
 __all__ = ["Indices", "Terms", "terms_variables"]
 

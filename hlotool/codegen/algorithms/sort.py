@@ -13,9 +13,9 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.algorithms.items import item_kernel
-from hlotool.codegen.cpu.algorithms.keys import Key, emit_key, key_bits, recognise
-from hlotool.codegen.cpu.algorithms.radix import Records, define_sort, indexed, insert
+from hlotool.codegen.algorithms.items import item_kernel
+from hlotool.codegen.algorithms.keys import Key, emit_key, key_bits, recognise
+from hlotool.codegen.algorithms.radix import Records, define_sort, indexed, insert
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel, pass_status
 from hlotool.codegen.llvm.arrays import aligned, load

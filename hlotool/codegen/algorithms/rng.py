@@ -18,7 +18,7 @@ from math import pi, prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.algorithms.items import for_each_vector
+from hlotool.codegen.algorithms.items import for_each_vector
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
 from hlotool.codegen.llvm.arrays import load, store

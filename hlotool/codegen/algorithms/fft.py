@@ -14,9 +14,9 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.algorithms.fft_steps import Buffer, Code, Steps
-from hlotool.codegen.cpu.algorithms.fourier import Complex, Rows, Sink, Source, chirp_filter, radices, transform
-from hlotool.codegen.cpu.algorithms.items import for_each_vector
+from hlotool.codegen.algorithms.fft_steps import Buffer, Code, Steps
+from hlotool.codegen.algorithms.fourier import Complex, Rows, Sink, Source, chirp_filter, radices, transform
+from hlotool.codegen.algorithms.items import for_each_vector
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel
 from hlotool.codegen.llvm.control import begin_loop

@@ -12,10 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from hlotool.analysis.indexing import Index, atom_index
-from hlotool.codegen.cpu.fusions.access import Access, columns_of
-from hlotool.codegen.cpu.fusions.indices import Indices
-from hlotool.codegen.cpu.fusions.reductions import Accumulators, reducer_of
-from hlotool.codegen.cpu.fusions.scope import NO_ATOM, NO_LANE, Known, Lane, Scope
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.control import allocate, begin_loop
 from hlotool.codegen.llvm.inline import emit_inline
@@ -27,6 +23,10 @@ from hlotool.codegen.loops.loops import LoopSpec, bound_loops, depth_in
 from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.loops.stages import BLOCK, Stage
 from hlotool.codegen.machine import Machine
+from hlotool.codegen.nests.access import Access, columns_of
+from hlotool.codegen.nests.indices import Indices
+from hlotool.codegen.nests.reductions import Accumulators, reducer_of
+from hlotool.codegen.nests.scope import NO_ATOM, NO_LANE, Known, Lane, Scope
 from hlotool.ir import UnsupportedError, byte_size
 
 __all__ = ["Nest"]

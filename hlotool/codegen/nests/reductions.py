@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlotool.analysis.indexing import Atom
-from hlotool.codegen.cpu.fusions.indices import Indices
 from hlotool.codegen.llvm import memory
 from hlotool.codegen.llvm.math.elements import Register, flattened, grouped
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.reduce import Reducer, product_sum, reducer
 from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.loops.nodes import Node
+from hlotool.codegen.nests.indices import Indices
 from hlotool.ir import Instruction, element_type
 
 __all__ = ["Accumulators", "reducer_of"]

@@ -12,7 +12,7 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.algorithms.windows import Carried, blocks, for_each_tap, window_dimensions
+from hlotool.codegen.algorithms.windows import Carried, blocks, for_each_tap, window_dimensions
 from hlotool.codegen.kernel import Kernel, Step
 from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
 from hlotool.codegen.llvm.arrays import load, positions, store, vector_lanes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hlotool.codegen.cpu.algorithms.fourier import Line, Roots, Rows
-from hlotool.codegen.cpu.algorithms.items import TASKS
+from hlotool.codegen.algorithms.fourier import Line, Roots, Rows
+from hlotool.codegen.algorithms.items import TASKS
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import begin_tasks
 from hlotool.codegen.llvm.arrays import aligned, share

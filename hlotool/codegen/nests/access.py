@@ -11,14 +11,14 @@ from typing import Annotated
 
 from hlotool.analysis.indexing import Index
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.fusions.indices import Indices, Terms, terms_variables
-from hlotool.codegen.cpu.fusions.scope import Known
 from hlotool.codegen.llvm import memory, strided, values
 from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts
 from hlotool.codegen.llvm.values import Ptr, Vector, either
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.loops.nodes import Node, Row
 from hlotool.codegen.machine import LINE
+from hlotool.codegen.nests.indices import Indices, Terms, terms_variables
+from hlotool.codegen.nests.scope import Known
 from hlotool.ir import Literal, byte_size
 
 __all__ = ["Access", "columns_of"]

@@ -18,7 +18,7 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.cpu.algorithms.items import for_each_vector, item_kernel
+from hlotool.codegen.algorithms.items import for_each_vector, item_kernel
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import empty_kernel
 from hlotool.codegen.llvm.arrays import aligned, load, store

@@ -1,0 +1,164 @@
+"""A program of launches: what is done for a module by a device that runs kernels one after the other.
+
+The entry, and every computation that calls run, is a list of operations on a *frame* of addresses: of an entry its
+parameter leaves, its results, the arena and the constants; of another computation the arguments of the call, its
+results, its arena and the constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.codegen.plan.steps import HostCall, KernelUse
+from hlotool.ir import Shape
+
+__all__ = [
+    "Ask", "Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches", "manifest",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`start` bytes from the address that word number `word` of the frame is."""
+
+    word: int
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Run the grid `function` of so many `blocks` of `threads` on some buffers, for an instruction."""
+
+    function: str
+    blocks: int
+    threads: int
+    arguments: tuple[Place, ...]
+    instruction: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Copy so many bytes."""
+
+    source: Place
+    target: Place
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """As long as the byte at `predicate` is not zero after `condition`, do `body`."""
+
+    condition: tuple[Operation, ...]
+    predicate: Place
+    body: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """Do one of `branches`: by the s32 number at `selector` (the last, where there is none of that number); or the
+    first, if that is a byte and not zero."""
+
+    selector: Place
+    is_byte: bool
+    branches: tuple[tuple[Operation, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Do what the list `routine` says, in a frame of these addresses."""
+
+    routine: str
+    arguments: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Let the host carry out number `call` of the program's host calls, on arrays of operands and then results."""
+
+    call: int
+    arguments: tuple[Place, ...]
+
+
+Operation: TypeAlias = Launch | Move | Loop | Branch | Call | Ask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchProgram:
+    """`units` are texts of LLVM IR for the device, `routines` the lists of operations, `entry` the name of the first.
+
+    `parameters`, `outputs`, `arena_bytes` and `constants` are what the frame of the entry has the addresses of;
+    `host_calls` are instructions that no device can carry out alone; `kernels` is for reports.
+    """
+
+    units: tuple[str, ...]
+    routines: Mapping[str, tuple[Operation, ...]]
+    entry: str
+    parameters: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+    arena_bytes: int
+    constants: npt.NDArray[np.uint8]
+    host_calls: tuple[HostCall, ...]
+    kernels: tuple[KernelUse, ...]
+
+
+def launches(operations: Sequence[Operation]) -> Iterator[Launch]:
+    """All launches of a list, those of its loops and branches too."""
+    for operation in operations:
+        match operation:
+            case Launch():
+                yield operation
+            case Loop():
+                yield from launches((*operation.condition, *operation.body))
+            case Branch():
+                for branch in operation.branches:
+                    yield from launches(branch)
+
+
+def manifest(program: LaunchProgram) -> dict[str, Any]:
+    """A program of launches as a value of JSON, for those who run its kernels themselves."""
+    return {
+        "schema_version": 1,
+        "kind": "launches",
+        "entry": program.entry,
+        "parameters": [str(shape) for shape in program.parameters],
+        "outputs": [str(shape) for shape in program.outputs],
+        "arena_bytes": program.arena_bytes,
+        "constant_bytes": program.constants.nbytes,
+        "host_calls": [call.instruction.name for call in program.host_calls],
+        "routines": {name: _listed(operations) for name, operations in program.routines.items()},
+    }
+
+
+def _listed(operations: Sequence[Operation]) -> list[dict[str, Any]]:
+    return [_described(operation) for operation in operations]
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    match operation:
+        case Launch(function, blocks, threads, arguments, instruction):
+            return {
+                "do": "launch", "kernel": function, "blocks": blocks, "threads": threads,
+                "arguments": [_at(place) for place in arguments], "instruction": instruction,
+            }  # fmt: skip
+        case Move(source, target, size):
+            return {"do": "move", "source": _at(source), "target": _at(target), "bytes": size}
+        case Loop(condition, predicate, body):
+            return {"do": "loop", "condition": _listed(condition), "while": _at(predicate), "body": _listed(body)}
+        case Branch(selector, is_byte, branches):
+            kind = "pred" if is_byte else "s32"
+            return {"do": "branch", "by": _at(selector), "type": kind, "branches": list(map(_listed, branches))}
+        case Call(routine, arguments):
+            return {"do": "call", "routine": routine, "arguments": [_at(place) for place in arguments]}
+        case Ask(call, arguments):
+            return {"do": "ask", "call": call, "arguments": [_at(place) for place in arguments]}
+
+
+def _at(place: Place) -> list[int]:
+    """A word of the frame, and the bytes from where that says."""
+    return [place.word, place.start]

@@ -1,0 +1,56 @@
+"""The chips that grids are written for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hlotool.codegen.machine import Machine
+
+__all__ = ["CHIPS", "EMULATED", "Chip", "chip_named"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """A chip by its `name`, and what kernels for it go by.
+
+    Threads of a `warp` run in step.  A block has at most `shared` bytes that its threads share; `fill` threads keep all
+    of the chip busy.  Grids that are `emulated` are loops of the processor that compiles them.
+    """
+
+    name: str
+    machine: Machine
+    warp: int = 32
+    shared: int = 48 << 10
+    fill: int = 1 << 16
+    emulated: bool = False
+
+
+_VERSIONS = {
+    "sm_70": "ptx60", "sm_75": "ptx63", "sm_80": "ptx70", "sm_86": "ptx71", "sm_89": "ptx78", "sm_90": "ptx78",
+    "sm_100": "ptx86",
+}  # fmt: skip
+"""Architectures, and the first version of PTX that has them."""
+
+
+def _chip(name: str, version: str) -> Chip:
+    machine = Machine(
+        triple="nvptx64-nvidia-cuda", cpu=name, features=f"+{version}", vector_bits=8, asks=False,
+    )  # fmt: skip
+    return Chip(name=name, machine=machine)
+
+
+CHIPS = {name: _chip(name, version) for name, version in _VERSIONS.items()}
+"""By name."""
+
+_USUAL = "sm_80"
+
+EMULATED = Chip(name="emulate", machine=CHIPS[_USUAL].machine, emulated=True)
+"""The same kernels as loops of this processor: to look at their numbers where there is no chip."""
+
+
+def chip_named(name: str) -> Chip:
+    """The chip of that name; ValueError where there is none."""
+    found = EMULATED if name == EMULATED.name else CHIPS.get(name or _USUAL)
+    if found is None:
+        raise ValueError(f"unknown chip {name!r}; known: {', '.join([*CHIPS, EMULATED.name])}")
+    return found

@@ -1,0 +1,167 @@
+"""From a module to a program of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.in_place import module_in_place_pairs
+from hlotool.codegen.kernels import Constants, Kernels, functions_of, identifier
+from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
+from hlotool.codegen.nvptx.chip import Chip
+from hlotool.codegen.plan.arena import place
+from hlotool.codegen.plan.buffers import assign, branch_computations
+from hlotool.codegen.plan.steps import HOST, HostCall, KernelUse, Routine
+from hlotool.codegen.plan.units import Units
+from hlotool.codegen.plan.values import Assignment, Copy, Value, array_leaves
+from hlotool.codegen.target import Target
+from hlotool.ir import Computation, Instruction, Module, byte_size
+from hlotool.ir.devices import check_devices
+
+__all__ = ["build"]
+
+
+def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> LaunchProgram:
+    """Plan and emit `module` for `chip`, with the grids of `target`; UnsupportedError names what has no code there.
+
+    The code for a chip is one text: nothing links several.
+    """
+    check_devices(module)
+    in_place = module_in_place_pairs(module)
+    constants, units = Constants(), Units(lambda unit: None, whole=not chip.emulated)
+    kernels = Kernels(target, chip.machine, units)
+    routines: dict[Computation, Routine] = {}
+    lists: dict[str, tuple[Operation, ...]] = {}
+    uses: list[KernelUse] = []
+    host_calls: list[HostCall] = []
+    name = f"run_{identifier(module.name)}"
+    for computation in functions_of(module):
+        is_entry = computation is module.entry
+        assignment = assign(computation, in_place, log=log, moves=False)
+        kernels.add_all(assignment)
+        calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
+        for call, routine in calls.items():
+            kernels.call(call, routine, assignment)
+        place(assignment)
+        own = name if is_entry else f"{name}_{len(routines)}_{identifier(computation.name)}"
+        offsets = constants.offsets(assignment)
+        writer = _Writer(assignment, kernels, calls, offsets, uses, host_calls, _starts(assignment))
+        lists[own] = (*writer.computation(computation), *writer.copies(assignment.output_copies))
+        routines[computation] = Routine(own, assignment.arena_bytes, 0.0, asks=False, forks=False)
+    return LaunchProgram(
+        units=(*units.finish(), *kernels.library()), routines=lists, entry=name,
+        parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
+        outputs=tuple(array_leaves(module.entry.root.shape)), arena_bytes=assignment.arena_bytes,
+        constants=constants.block(), host_calls=tuple(host_calls), kernels=tuple(uses),
+    )  # fmt: skip
+
+
+def _starts(assignment: Assignment) -> dict[Value, int]:
+    """The bytes at which slices begin that are views."""
+    found: dict[Value, int] = {}
+    for part in assignment.views:
+        sizes, stride, start = part.shape.dimensions, byte_size(part.shape.element_type), 0
+        for d in range(part.shape.rank - 1, -1, -1):
+            extent = part.operands[0].shape.dimensions[d]
+            if part.opcode == "slice":
+                own = part.attributes["slice"][d].start
+            else:
+                own = min(max(int(part.operands[1 + d].literal.value()), 0), extent - sizes[d])
+            start += own * stride
+            stride *= extent
+        found[assignment.leaves[part][0].find()] = start
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Lists the operations of a computation."""
+
+    assignment: Assignment
+    kernels: Kernels
+    calls: Mapping[Instruction, Routine]
+    constants: Mapping[Value, int]
+    uses: list[KernelUse]
+    host_calls: list[HostCall]
+    starts: Mapping[Value, int]
+
+    def computation(self, computation: Computation) -> list[Operation]:
+        return [operation for instruction in computation for operation in self.instruction(instruction)]
+
+    def instruction(self, instruction: Instruction) -> Iterable[Operation]:
+        assignment = self.assignment
+        if instruction in assignment.unread:
+            return ()
+        match instruction.opcode:
+            case "while":
+                return self.loop(instruction)
+            case "conditional":
+                return [self.branch(instruction)]
+            case opcode if opcode in HOST:
+                self.host_calls.append(HostCall(f"hlo_host_{len(self.host_calls)}", instruction))
+                return [Ask(len(self.host_calls) - 1, self.arguments(instruction))]
+            case "call":
+                arguments = [*self.arguments(instruction), self.place(assignment.block)]
+                return [Call(self.calls[instruction].function, tuple(arguments))]
+            case _ if instruction in self.kernels.of:
+                return self.launches(instruction)
+        return ()
+
+    def launches(self, instruction: Instruction) -> Iterable[Operation]:
+        kernel, name = self.kernels.of[instruction], self.kernels.names[instruction]
+        self.uses.append(KernelUse(instruction.name, name, sum(step.cost for step in kernel.steps), True))
+        arguments = self.arguments(instruction)
+        return [Launch(step.function, step.tasks, step.threads, arguments, instruction.name) for step in kernel.steps]
+
+    def arguments(self, instruction: Instruction) -> tuple[Place, ...]:
+        """Operands, results, and scratch memory if there is some."""
+        leaves, scratch = self.assignment.leaves, self.kernels.scratch.get(instruction)
+        values = [value for operand in instruction.operands for value in leaves[operand]] + list(leaves[instruction])
+        return tuple(map(self.place, values if scratch is None else [*values, scratch]))
+
+    def loop(self, loop: Instruction) -> list[Operation]:
+        condition, body = loop.attributes["condition"], loop.attributes["body"]
+        entering, repeating = self.assignment.loop_copies[loop]
+        (predicate,) = self.assignment.leaves[condition.root]
+        trip = (*self.computation(body), *self.copies(repeating))
+        return [*self.copies(entering), Loop(tuple(self.computation(condition)), self.place(predicate), trip)]
+
+    def branch(self, conditional: Instruction) -> Branch:
+        (selector,) = self.assignment.leaves[conditional.operands[0]]
+        branches = []
+        for number, computation in enumerate(branch_computations(conditional)):
+            copies = self.copies(self.assignment.branch_copies[conditional, number])
+            branches.append((*self.computation(computation), *copies))
+        is_byte = conditional.operands[0].shape.element_type == "pred"
+        return Branch(self.place(selector), is_byte, tuple(branches))
+
+    def copies(self, copies: Sequence[Copy]) -> list[Operation]:
+        found: list[Operation] = []
+        for copy in copies:
+            source, target = self.place(copy.source), self.place(copy.target)
+            if source != target and copy.source.size:
+                found.append(Move(source, target, copy.source.size))
+        return found
+
+    def place(self, value: Value) -> Place:
+        """Where the storage of a value is."""
+        root, assignment = value.find(), self.assignment
+        results = len(assignment.parameters)
+        arena = results + len(assignment.outputs)
+        if root is assignment.block:
+            return Place(arena + 1)
+        if root.whole is not None:
+            whole = self.place(root.whole)
+            return Place(whole.word, whole.start + self.start(root))
+        if root.output is not None:
+            return Place(results + root.output)
+        if root.parameter is not None:
+            return Place(root.parameter)
+        if root.constant is not None:
+            return Place(arena + 1, self.constants[root])
+        return Place(arena, root.offset or 0)
+
+    def start(self, part: Value) -> int:
+        """The byte of the whole at which a part begins."""
+        return part.start if part.start is not None else self.starts[part]

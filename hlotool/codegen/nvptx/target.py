@@ -1,0 +1,79 @@
+"""Graphics processors as targets: their kernels are grids, and programs for them launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import NoReturn
+
+from hlotool.analysis.costs import Costs
+from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.machine import Machine
+from hlotool.codegen.nvptx.chip import Chip
+from hlotool.codegen.nvptx.fusions import emit_concatenate, emit_fusion
+from hlotool.codegen.nvptx.tasks import as_grids
+from hlotool.codegen.target import Emitter, Target
+from hlotool.ir import Instruction
+
+__all__ = ["target_for"]
+
+_ALGORITHMS = {
+    "cholesky": "linear:emit_cholesky",
+    "fft": "fft:emit_fft",
+    "reduce-window": "reduce_window:emit_reduce_window",
+    "rng": "rng:emit_rng",
+    "rng-bit-generator": "rng:emit_rng_bit_generator",
+    "rng-get-and-update-state": "rng:emit_rng_get_and_update_state",
+    "scatter": "scatter:emit_scatter",
+    "select-and-scatter": "select_and_scatter:emit_select_and_scatter",
+    "sort": "sort:emit_sort",
+    "topk": "topk:emit_topk",
+    "triangular-solve": "linear:emit_triangular_solve",
+}
+"""Where those are in `codegen.algorithms` whose tasks threads do."""
+
+
+@cache
+def target_for(chip: Chip) -> Target:
+    """The target of a chip, for `hlotool.codegen.nvptx.program`: nothing is scheduled, as launches are in order, and
+    no function runs them, but a list."""
+
+    def fusion(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_fusion(name, instruction, chip, in_place)
+
+    def concatenate(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_concatenate(name, instruction, chip, there)
+
+    algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
+    return Target(
+        name="nvptx", costs=Costs(prologues=False, row_bytes=0),
+        emitters={**algorithms, "concatenate": concatenate, "fusion": fusion},
+        schedule=_none, shares_loop=lambda step, trips: False, function=_none, library=lambda machine: (),
+        in_line=False,
+    )  # fmt: skip
+
+
+def _none(*arguments: object) -> NoReturn:
+    raise NotImplementedError("a program of launches has no function of this processor")
+
+
+def _algorithm(home: str, chip: Chip) -> Emitter:
+    """An emitter that is told whether all of the result is in place, loaded when it is needed."""
+    file, _, function = home.partition(":")
+
+    def emit(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        found: Callable[[str, Instruction, Machine, bool], Kernel] = getattr(
+            import_module(f"hlotool.codegen.algorithms.{file}"), function
+        )
+        leaves = [sum(1 for leaf in i.shape.leaves() if leaf.is_array) for i in (*instruction.operands, instruction)]
+        kernel = found(name, instruction, chip.machine, len(in_place) == leaves[-1])
+        return as_grids(name, kernel, chip, sum(leaves))
+
+    return emit

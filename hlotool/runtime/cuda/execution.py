@@ -1,0 +1,118 @@
+"""Running a program of launches on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
+from hlotool.ir import dtype_of
+from hlotool.runtime.callback import nested
+from hlotool.runtime.custom_calls import Site, site_of
+
+__all__ = ["Device", "Session", "executor"]
+
+Array = npt.NDArray[Any]
+
+
+class Session(Protocol):
+    """One execution on a device: its memory, and what is done there, in order."""
+
+    def take(self, size: int) -> int:
+        """The address of fresh memory, which is given back at the end of the session."""
+
+    def write(self, address: int, array: Array) -> None:
+        """Copy an array there."""
+
+    def read(self, address: int, array: Array) -> None:
+        """Copy what lies there to a dense array, once all that was asked for before is done."""
+
+    def move(self, target: int, source: int, size: int) -> None:
+        """Copy bytes within the device."""
+
+    def launch(self, function: str, blocks: int, threads: int, arguments: Sequence[int]) -> None:
+        """Run a grid."""
+
+
+class Device(Protocol):
+    """What holds a program's code and can run it."""
+
+    def session(self) -> AbstractContextManager[Session]:
+        """Begin an execution."""
+
+
+def executor(program: LaunchProgram, device: Device) -> Callable[[Sequence[Array]], tuple[Array, ...]]:
+    """The function that runs `program`, whose code `device` holds, on dense arrays of its parameters' shapes."""
+
+    sites = [site_of(call.instruction) for call in program.host_calls]
+
+    def run(arrays: Sequence[Array]) -> tuple[Array, ...]:
+        results = [np.empty(shape.dimensions, dtype_of(shape.element_type)) for shape in program.outputs]
+        with device.session() as session:
+            inputs = [_written(session, array) for array in arrays]
+            outputs = [session.take(result.nbytes) for result in results]
+            frame = [*inputs, *outputs, session.take(program.arena_bytes), _written(session, program.constants)]
+            _run(program, sites, session, program.routines[program.entry], frame)
+            for result, address in zip(results, outputs, strict=True):
+                session.read(address, result)
+        return tuple(results)
+
+    return run
+
+
+def _written(session: Session, array: Array) -> int:
+    address = session.take(array.nbytes)
+    session.write(address, array)
+    return address
+
+
+def _run(
+    program: LaunchProgram, sites: Sequence[Site], session: Session, operations: Sequence[Operation],
+    frame: Sequence[int],
+) -> None:  # fmt: skip
+    def at(place: Place) -> int:
+        return frame[place.word] + place.start
+
+    def number(place: Place, dtype: npt.DTypeLike) -> int:
+        found = np.empty((), dtype)
+        session.read(at(place), found)
+        return int(found)
+
+    def follow(operations: Sequence[Operation], frame: Sequence[int]) -> None:
+        _run(program, sites, session, operations, frame)
+
+    for operation in operations:
+        match operation:
+            case Launch(function, blocks, threads, arguments):
+                session.launch(function, blocks, threads, [at(place) for place in arguments])
+            case Move(source, target, size):
+                session.move(at(target), at(source), size)
+            case Loop(condition, predicate, body):
+                follow(condition, frame)
+                while number(predicate, np.uint8):
+                    follow(body, frame)
+                    follow(condition, frame)
+            case Branch(selector, is_byte, branches):
+                chosen = int(not number(selector, np.uint8)) if is_byte else number(selector, np.int32)
+                follow(branches[chosen if 0 <= chosen < len(branches) else -1], frame)
+            case Call(routine, arguments):
+                follow(program.routines[routine], [at(place) for place in arguments])
+            case Ask(call, arguments):
+                _ask(session, sites[call], [at(place) for place in arguments])
+
+
+def _ask(session: Session, site: Site, addresses: Sequence[int]) -> None:
+    """Let Python compute the results of an instruction from its operands."""
+    operands, outputs = site.leaves
+    inputs = []
+    for (dtype, shape), address in zip(operands, addresses, strict=False):
+        inputs.append(np.empty(shape, dtype))
+        session.read(address, inputs[-1])
+    with nested():
+        values = site.perform(inputs)
+    for (dtype, shape), value, address in zip(outputs, values, addresses[len(operands) :], strict=True):
+        session.write(address, np.ascontiguousarray(np.asarray(value, dtype).reshape(shape)))

@@ -1,0 +1,292 @@
+"""Kernels for graphics processors: their numbers, emulated on this processor, and their text."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import semantics.families  # noqa: F401
+from conftest import ROOT, Run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from json_schemas import check_json
+from models import model
+from semantics.check import run_class
+from semantics.sample import CLASSES, FAMILIES
+from survey_nvptx import assembled, ptx
+
+from hlotool.codegen.launches import launches
+from hlotool.codegen.machine import host
+from hlotool.codegen.nvptx.chip import CHIPS, EMULATED, chip_named
+from hlotool.driver import compile_module, find_backend
+from hlotool.evaluate import evaluate
+from hlotool.harness.inputs import random_inputs
+from hlotool.ir import ExecutionError, Module, UnsupportedError
+from hlotool.ir.opcodes import SPELLED
+from hlotool.runtime.cuda.driver import CudaDevice, Driver
+from hlotool.runtime.cuda.emulator import Emulator
+from hlotool.runtime.cuda.execution import executor
+from hlotool.text.parser import parse
+
+CELLS = [
+    (opcode, name)
+    for opcode in SPELLED
+    for name, kinds in CLASSES.items()
+    if any(set(family.types) & set(kinds) for family in FAMILIES.get(opcode, ()))
+]
+
+_NVIDIA = importlib.util.find_spec("nvidia")
+_FOLDERS = [] if _NVIDIA is None else _NVIDIA.submodule_search_locations or []
+PTXAS = next((str(found) for folder in _FOLDERS for found in Path(folder).glob("*/bin/ptxas")), "")
+
+
+@pytest.mark.parametrize(("opcode", "name"), CELLS)
+def test_grids_and_evaluator_agree(opcode: str, name: str) -> None:
+    failure = run_class(opcode, name, seed=CELLS.index((opcode, name)), examples=20, backend="nvptx:emulate")
+    assert failure is None, str(failure)
+
+
+def agrees(module: Module, rtol: float = 1e-5) -> None:
+    inputs = random_inputs(module, 1)
+    results = compile_module(module, "nvptx:emulate")(*inputs)
+    for got, wanted in zip(results, evaluate(module, inputs), strict=True):
+        if np.issubdtype(wanted.dtype, np.inexact):
+            np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * float(np.abs(wanted).max(initial=1)))
+        else:
+            np.testing.assert_array_equal(got, wanted)
+
+
+SIZES = st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 130])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    batch=st.sampled_from([1, 3]), m=SIZES, n=SIZES, k=SIZES, kind=st.sampled_from(["f32", "f64", "bf16", "s8", "c64"]),
+    turned=st.tuples(st.booleans(), st.booleans()),
+)  # fmt: skip
+def test_products_of_any_size(batch: int, m: int, n: int, k: int, kind: str, turned: tuple[bool, bool]) -> None:
+    left, right = ((k, m) if turned[0] else (m, k)), ((n, k) if turned[1] else (k, n))
+    result = "s32" if kind == "s8" else kind
+    agrees(parse(f"""ENTRY main {{
+  x = {kind}[{batch},{left[0]},{left[1]}] parameter(0)
+  y = {kind}[{batch},{right[0]},{right[1]}] parameter(1)
+  z = {result}[{n}] parameter(2)
+  d = {result}[{batch},{m},{n}] dot(x, y), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+    lhs_contracting_dims={{{1 if turned[0] else 2}}}, rhs_contracting_dims={{{2 if turned[1] else 1}}}
+  b = {result}[{batch},{m},{n}] broadcast(z), dimensions={{2}}
+  ROOT r = {result}[{batch},{m},{n}] add(d, b)
+}}"""), rtol=2e-2 if kind == "bf16" else 1e-5)
+
+
+WINDOWS = {  # of both spatial dimensions: size, stride, low and high padding, dilation of base and window
+    "same": (3, 1, 1, 1, 1, 1),
+    "strided": (3, 2, 1, 0, 1, 1),
+    "transposed": (2, 1, 1, 1, 2, 1),
+    "dilated": (3, 1, 2, 2, 1, 2),
+    "negative": (2, 1, -1, 0, 1, 1),
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize("labels", ["b01f_01io->b01f", "bf01_oi01->bf01"])
+@pytest.mark.parametrize(("features", "groups", "out"), [(3, 1, 18), (16, 1, 8), (12, 3, 24), (1, 1, 5)])
+def test_convolutions_are_products(window: str, labels: str, features: int, groups: int, out: int) -> None:
+    size, stride, low, high, base, dilation = WINDOWS[window]
+    sizes = 9, 7
+    results = [((n - 1) * base + low + high + 1 - (size - 1) * dilation - 1) // stride + 1 for n in sizes]
+    ours = features // groups
+    if labels.startswith("b01f"):
+        x, k = [2, *sizes, features], [size, size, ours, out]
+        result = [2, *results, out]
+    else:
+        x, k = [2, features, *sizes], [out, ours, size, size]
+        result = [2, out, *results]
+    spatial = {
+        "size": size, "stride": stride, "pad": f"{low}_{high}", "lhs_dilate": base, "rhs_dilate": dilation,
+        "rhs_reversal": int(window == "dilated"),
+    }  # fmt: skip
+    written = " ".join(f"{name}={value}x{value}" for name, value in spatial.items())
+    agrees(parse(f"""ENTRY main {{
+  x = f32{x} parameter(0)
+  k = f32{k} parameter(1)
+  ROOT c = f32{result} convolution(x, k), window={{{written}}}, dim_labels={labels}, feature_group_count={groups}
+}}"""))
+
+
+ADD = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }"
+
+
+@pytest.mark.parametrize("dimensions", ["0", "1", "2", "0,1", "0,2", "1,2", "0,1,2"])
+@pytest.mark.parametrize("shape", [(3, 70, 33), (1, 5000, 2), (40, 2, 65), (300, 1, 9), (2, 3, 40_000)])
+def test_reductions_of_any_form(dimensions: str, shape: tuple[int, int, int]) -> None:
+    gone = [int(d) for d in dimensions.split(",")]
+    kept = [n for d, n in enumerate(shape) if d not in gone]
+    agrees(parse(f"""{ADD}
+ENTRY main {{
+  x = f32{list(shape)} parameter(0)
+  z = f32[] constant(0.5)
+  ROOT r = f32{kept} reduce(x, z), dimensions={{{dimensions}}}, to_apply=add
+}}"""), rtol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1, 5, 31, 32, 33, 100, 256, 257, 1000])
+def test_rows_with_what_follows_reductions(size: int) -> None:
+    agrees(parse(f"""{ADD}
+largest {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }}
+ENTRY main {{
+  x = f32[19,{size}] parameter(0)
+  low = f32[] constant(-inf)
+  z = f32[] constant(0)
+  m = f32[19] reduce(x, low), dimensions={{1}}, to_apply=largest
+  mb = f32[19,{size}] broadcast(m), dimensions={{0}}
+  d = f32[19,{size}] subtract(x, mb)
+  e = f32[19,{size}] exponential(d)
+  s = f32[19] reduce(e, z), dimensions={{1}}, to_apply=add
+  sb = f32[19,{size}] broadcast(s), dimensions={{0}}
+  r = f32[19,{size}] divide(e, sb)
+  ROOT t = (f32[19,{size}], f32[19]) tuple(r, s)
+}}"""))
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "samples").glob("*.hlo")))
+def test_samples_run(name: str) -> None:
+    module = parse((ROOT / "samples" / f"{name}.hlo").read_text())
+    executable = compile_module(module, "nvptx:emulate")
+    inputs = random_inputs(module, 1)
+    for got, wanted in zip(executable(*inputs), evaluate(module, inputs), strict=True):
+        if np.issubdtype(wanted.dtype, np.inexact):
+            np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3)
+
+
+def test_a_custom_call_without_a_handler_is_named(hlotool: Run, tmp_path: Path) -> None:
+    text = "ENTRY e { p = f32[4] parameter(0) ROOT mine = f32[4] custom-call(p), custom_call_target=\"f\" }"
+    (tmp_path / "m.hlo").write_text(text)
+    done = hlotool("run", "m.hlo", "--target", "nvptx:emulate")
+    assert done.returncode == 4
+    assert "mine" in done.stderr
+
+
+def test_unknown_chips_are_refused(hlotool: Run) -> None:
+    done = hlotool("emit", str(ROOT / "samples" / "mean.hlo"), "--target", "nvptx:sm_9")
+    assert done.returncode == 2
+    assert "sm_90" in done.stderr
+
+
+def test_ptx_and_launches_come_from_the_command_line(hlotool: Run) -> None:
+    sample = str(ROOT / "samples" / "attention.hlo")
+    text = hlotool("compile", sample, "--target", "nvptx:sm_90", "--emit", "ptx").stdout
+    assert ".target sm_90" in text
+    listed = check_json(hlotool("compile", sample, "--target", "nvptx:sm_90", "--emit", "launches").stdout)
+    for operation in listed["routines"][listed["entry"]]:
+        assert f".entry {operation['kernel']}(" in text
+    for command in (("compile", sample, "--emit", "ptx"), ("emit", sample, "--stage", "launches")):
+        assert hlotool(*command).returncode == 4
+
+
+@pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="there is a driver")
+def test_without_a_driver_a_run_says_what_is_missing(hlotool: Run) -> None:
+    done = hlotool("run", str(ROOT / "samples" / "mean.hlo"), "--target", "nvptx:sm_90")
+    assert done.returncode == 4
+    assert "libcuda.so.1 is not here" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["gpt_decode", "resnet_bottleneck"])
+def test_the_same_text_every_time(name: str) -> None:
+    if not model(name).exists():
+        pytest.skip("this model is not part of the clone")
+    module = parse(model(name).read_text())
+    assert ptx(module, "sm_80") == ptx(module, "sm_80")
+
+
+@pytest.mark.skipif(not PTXAS, reason="ptxas is not installed (the package nvidia-cuda-nvcc)")
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("path", sorted((ROOT / "samples").glob("*.hlo")), ids=lambda path: path.stem)
+def test_an_assembler_takes_all_kernels(path: Path, chip: str) -> None:
+    for text in ptx(parse(path.read_text()), chip):
+        assert assembled(PTXAS, chip, text).error == ""
+
+
+def test_chips_have_names() -> None:
+    assert chip_named("emulate") is EMULATED
+    assert chip_named("sm_90") is CHIPS["sm_90"]
+    with pytest.raises(UnsupportedError, match="unknown chip"):
+        find_backend("nvptx:none")
+
+
+class Fake:
+    """A library like that of CUDA's driver, whose device is the memory of this process; it runs emulated grids."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self.emulator = emulator
+        self.memory: dict[int, Any] = {}
+        self.names: list[str] = []
+        self.failing = ""
+        self.does: dict[str, Callable[..., None]] = {
+            "cuDeviceGetAttribute": self.attribute, "cuGetErrorString": self.describe, "cuLaunchKernel": self.launch,
+            "cuMemAllocAsync": self.allocate, "cuMemFreeAsync": lambda address, stream: self.memory.pop(address),
+            "cuMemcpyDtoDAsync_v2": self.copy, "cuMemcpyDtoHAsync_v2": self.copy, "cuMemcpyHtoDAsync_v2": self.copy,
+            "cuModuleGetFunction": self.function,
+        }  # fmt: skip
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        if not name.startswith("cu"):
+            raise AttributeError(name)
+
+        def called(*arguments: Any) -> int:
+            if name == self.failing:
+                return 700
+            self.does.get(name, lambda *ignored: None)(*arguments)
+            return 0
+
+        self.__dict__[name] = called  # the driver says its types
+        return called
+
+    def attribute(self, place: Any, number: int, device: object) -> None:
+        place._obj.value = {75: 9, 76: 0}[number]
+
+    def describe(self, code: int, place: Any) -> None:
+        place._obj.value = b"an illegal memory access"
+
+    def allocate(self, place: Any, size: int, stream: object) -> None:
+        block = ctypes.create_string_buffer(size + 64)
+        address = -(-ctypes.addressof(block) // 64) * 64
+        self.memory[address] = block
+        place._obj.value = address
+
+    def copy(self, target: int, source: int, size: int, stream: object) -> None:
+        ctypes.memmove(target, source, size)
+
+    def function(self, place: Any, module: object, name: bytes) -> None:
+        self.names.append(name.decode())
+        place._obj.value = len(self.names)
+
+    def launch(self, function: Any, *given: Any) -> None:
+        *sizes, _, pointers, _ = given
+        assert sizes[1:3] + sizes[4:] == [1, 1, 1, 1, 0]
+        values = [ctypes.c_uint64.from_address(pointer).value for pointer in pointers if pointer]
+        self.emulator.run(self.names[function.value - 1], sizes[0], values)
+
+
+def test_a_program_goes_through_the_driver() -> None:
+    """The order, the sizes and the arguments of all calls, with a library that does what CUDA's does."""
+    module = parse((ROOT / "samples" / "while_loop.hlo").read_text())
+    program = compile_module(module, "nvptx:emulate", to_run=False).launches
+    assert program is not None
+    fake = Fake(Emulator(program, host()))
+    driver = Driver(fake)
+    assert driver.architecture == 90
+    run = executor(program, CudaDevice(program, "", driver))
+    inputs = random_inputs(module, 1)
+    for got, wanted in zip(run(inputs), evaluate(module, inputs), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    assert not fake.memory
+    assert set(fake.names) == {launch.function for listed in program.routines.values() for launch in launches(listed)}
+    fake.failing = "cuLaunchKernel"
+    with pytest.raises(ExecutionError, match=r"cuLaunchKernel: an illegal memory access \(700\)"):
+        run(inputs)
+    assert not fake.memory
