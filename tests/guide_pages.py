@@ -15,6 +15,7 @@ checkout with the samples and the tutorial:
 
 A comment ahead of a block says what it needs or that it varies: ``<!-- needs jax -->`` is skipped without
 ``HLOTOOL_XLA_PYTHON`` (whose Python runs ``python`` blocks, each by itself), ``<!-- needs dot -->`` without Graphviz,
+``<!-- needs cc -->`` without a C compiler,
 ``<!-- needs torch here -->`` where this Python has no package torch;
 ``<!-- numbers vary -->`` takes any number for any number, ``<!-- output varies -->`` looks at the exit code alone.
 """
@@ -131,7 +132,8 @@ def missing(says: str) -> str:
         return "" if find_spec(here[1]) else f"{here[1]} is not installed"
     if "needs jax" in says and not os.environ.get("HLOTOOL_XLA_PYTHON"):
         return "HLOTOOL_XLA_PYTHON names no Python with jax"
-    return "Graphviz's dot is not installed" if "needs dot" in says and shutil.which("dot") is None else ""
+    tools = {"dot": "Graphviz's dot is not installed", "cc": "no C compiler is installed"}
+    return next((lack for name, lack in tools.items() if f"needs {name}" in says and shutil.which(name) is None), "")
 
 
 def run_page(path: Path, folder: Path) -> tuple[list[Step], list[str]]:

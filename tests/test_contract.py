@@ -26,6 +26,7 @@ from processes import Done, Processes
 from tiny_modules import ENDLESS
 
 from hlotool.cli import COMMANDS, cli
+from hlotool.runtime.aot.metadata import metadata_block
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked at in /proc")
 
@@ -38,6 +39,19 @@ ENTRY main {
 }
 """
 CHECKED = "// RUN: hlotool opt %s -p none\n// CHECK: add(\n" + SMALL
+LIBRARY = {
+    "schema_version": 1, "kind": "library", "name": "small", "hlotool": "0", "abi": 1, "triple": "x86_64-linux-gnu",
+    "processors": ["x86-64"], "byte_order": "little", "constant_bytes": 0, "weights": None, "random": [],
+    "alignment": {"arrays": 1, "workspace": 64, "weights": 64}, "options": {"pipeline": "default", "donate": []},
+    "entries": [{
+        "name": "run", "module": "small", "file": "small.hlo", "sha256": 64 * "0", "workspace_bytes": 64,
+        "arguments": [], "kernels": {}, "results": [{
+            "name": "sum", "identifier": "out_sum", "type": "f32", "dimensions": [4], "bytes": 16, "alias": None,
+            "overwritten": False,
+        }],
+    }],
+    "context_functions": [],
+}  # fmt: skip
 FILES: dict[str, str | bytes] = {
     "small.hlo": SMALL,
     "other.hlo": SMALL.replace("add(", "multiply("),
@@ -64,6 +78,7 @@ ENTRY main {
     "garbage.hlo": bytes(range(256)) * 8,
     "wrong.hlo": SMALL.replace("add(x, y)", "add(x, w)"),
     "named.npz": SMALL,
+    "library.o": b"\x7fELF" + metadata_block(LIBRARY, ["code_run_0"]),
 }
 BAD = ["missing.hlo", "folder.hlo", "empty.hlo", "garbage.hlo", "wrong.hlo"]
 
@@ -163,6 +178,8 @@ TABLE = {
     "bisect": Row(main="passes FILE --cmd true", says="no-failure", code=1, steady=False, json="--format json",
                   kind="bisect", codes={5: "passes FILE --cmd false -o small.hlo/out"},
                   endless="passes FILE --cmd 'sleep 1000'"),
+    "build": Row(main="FILE -o out", says="out/lib", steady=False, json="--format json -o out", kind="build",
+                 codes={2: "FILE", 5: "FILE -o small.hlo/out"}),
     "cache": Row(main="why FILE", says="miss", code=1, stdin=False, json="--format json", kind="cache-why"),
     "check": Row(main="checked.hlo", says="1 passed", verdicts=True, json="--format json", kind="check",
                  codes={1: "unmet.hlo", 3: "small.hlo"}),
@@ -185,6 +202,7 @@ TABLE = {
     "graph": Row(main="FILE --format dot", says="digraph", codes={4: "unknown.hlo --times native",
                  5: "FILE -o absent/out.dot"}, endless="endless.hlo --times native -o out.html"),
     "hash": Row(main="FILE", says="  ", json="--format json", kind="hash"),
+    "inspect": Row(main="library.o", says="f32[4]", json="--format json", kind="inspect"),
     "lint": Row(main="FILE", says="", json="--format json", kind="lint",
                 codes={1: "wide.hlo", 5: "wide.hlo --fix -o absent/out"}),
     "lsp": Row(main="", says="", stdin=False),

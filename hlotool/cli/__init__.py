@@ -25,6 +25,7 @@ __all__ = ["COMMANDS", "cli", "main", "run"]
 COMMANDS: dict[str, str] = {
     "bench": "Time modules, against each other, a baseline or XLA.",
     "bisect": "Find the pass, the rewrite, the passes or the input that makes a module fail.",
+    "build": "Build a library of modules, for programs in C and other languages.",
     "cache": "Look into the cache of compiled code, or make room in it.",
     "check": "Run the checks in files of HLO: what commands must print, modules contain and compute.",
     "compare": "Compare what a module gives with what it should, down to single instructions.",
@@ -38,6 +39,7 @@ COMMANDS: dict[str, str] = {
     "fmt": "Print modules in the normal form.",
     "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
+    "inspect": "Show what is in a library that build made, or in a program with one.",
     "lint": "Look for numeric and performance smells, and mend some.",
     "lsp": "Serve an editor: errors, names, completion and more, while HLO is written.",
     "memory": "Show what memory a module takes, when, and for what.",

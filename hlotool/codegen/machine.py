@@ -12,7 +12,10 @@ from typing import Any
 
 from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
 
-__all__ = ["LINE", "NAMES", "Machine", "Numerics", "default_machine", "host", "named", "runs_here", "without_tiles"]
+__all__ = [
+    "LINE", "NAMES", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here",
+    "without_tiles",
+]  # fmt: skip
 
 
 LINE = 64
@@ -158,6 +161,21 @@ def named(text: str) -> Machine:
             raise ValueError(f"{change!r}: expected l1, l2, l3 or cores = a number of bytes (K, M, G) or of cores")
         values[key] = int(number[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[number[2]]
     return replace(machine, **values)
+
+
+def of_triple(triple: str, name: str | None = None) -> Machine:
+    """The machine called `name`, or the plainest one, on the system with this triple; ValueError where there is none.
+    """
+    architecture = _ARCHITECTURES.get(triple.partition("-")[0], "")
+    if name is None:
+        name = {"x86_64": "x86-64", "aarch64": "aarch64"}.get(architecture, "generic")
+    if name.partition(",")[0] == "generic":
+        return named(f"{name},triple={triple}")
+    machine = named(name)
+    if machine.architecture != architecture:
+        raise ValueError(f"cpu {name} is none of {triple}")
+    _triple([f"triple={triple}"], triple)
+    return replace(machine, triple=triple)
 
 
 def without_tiles(machine: Machine) -> Machine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import place
 from hlotool.codegen.plan.buffers import assign
 from hlotool.codegen.plan.probes import Probe
+from hlotool.codegen.plan.region import Schedule
 from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps
 from hlotool.codegen.plan.task_loops import task_loops
 from hlotool.codegen.plan.units import Units
@@ -24,7 +25,7 @@ from hlotool.codegen.target import FunctionPlan, Target, target_of
 from hlotool.ir import Computation, Instruction, Module, Shape
 from hlotool.ir.devices import check_devices
 
-__all__ = ["Program", "build", "kernel_texts"]
+__all__ = ["Constants", "Program", "build", "build_together", "kernel_texts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,48 +74,86 @@ def build(
     the first instruction that has no native code, and the collectives that do not fit the devices which the module says
     it runs on; KernelCrash the instructions whose kernels could not be written.
     """
-    check_devices(module)
+    entries = {f"run_{identifier(module.name)}": (module, donation)}
+    (program,) = build_together(entries, machine, log, begin, target, profiled)
+    return program
+
+
+def build_together(
+    entries: Mapping[str, tuple[Module, Donation]],
+    machine: Machine,
+    log: DecisionLog | None = None,
+    begin: Callable[[str], None] = lambda unit: None,
+    target: Target | None = None,
+    profiled: bool = False,
+    constants: Constants | None = None,
+) -> tuple[Program, ...]:
+    """The programs of several modules, by the names of their entry functions; the rest is as for `build`.
+
+    They have the same units, library and constants: equal kernels are there once, and equal literals, which may be
+    `constants` that other programs have as well.
+    """
     log = DecisionLog() if log is None else log
     target = target_of(machine) if target is None else target
-    in_place = module_in_place_pairs(module)
-    constants = Constants()
+    constants = Constants() if constants is None else constants
     units = Units(begin)
     kernels = Kernels(target, machine, units)
-    routines: dict[Computation, Routine] = {}
-    host_calls: list[HostCall] = []
-    uses: list[KernelUse] = []
     probes: list[Probe] | None = [] if profiled else None
-    name = f"run_{identifier(module.name)}"
-    for computation in functions_of(module):
-        is_entry = computation is module.entry
-        assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
-        kernels.add_all(assignment)
-        calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
-        for call, routine in calls.items():
-            kernels.call(call, routine, assignment)
-        shared = task_loops(assignment, kernels.of, kernels.scratch, target.shares_loop)
-        steps = Steps(computation, assignment, kernels.of, kernels.scratch, shared, calls)
-        schedule = target.schedule(steps, log)
-        place(assignment)
-        plan = FunctionPlan(
-            name=name if is_entry else f"{name}_{len(routines)}_{identifier(computation.name)}", is_entry=is_entry,
-            steps=steps, schedule=schedule, kernel_names=kernels.names, constants=constants.offsets(assignment),
-            machine=machine, host_calls=host_calls, uses=uses, probes=probes,
-        )  # fmt: skip
-        piece, routines[computation] = target.function(plan)
-        units.add(piece)
-    return Program(
-        units=units.finish(),
-        library=kernels.library(),
-        entry=name,
-        parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
-        outputs=tuple(array_leaves(module.entry.root.shape)),
-        constants=constants.block(),
-        host_calls=tuple(host_calls),
-        kernels=tuple(uses),
-        assignment=assignment,
-        probes=None if probes is None else tuple(probes),
+    host_calls: list[HostCall] = []
+    uses: dict[str, list[KernelUse]] = {}
+    planned: dict[str, Assignment] = {}
+    calls: dict[str, tuple[HostCall, ...]] = {}
+    for name, (module, donation) in entries.items():
+        check_devices(module)
+        in_place = module_in_place_pairs(module)
+        routines: dict[Computation, Routine] = {}
+        uses[name] = []
+        first = len(host_calls)
+        for computation in functions_of(module):
+            is_entry = computation is module.entry
+            assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
+            steps, schedule = _steps(computation, assignment, kernels, routines, target, log)
+            plan = FunctionPlan(
+                name=name if is_entry else f"{name}_{len(routines)}_{identifier(computation.name)}", is_entry=is_entry,
+                steps=steps, schedule=schedule, kernel_names=kernels.names, constants=constants.offsets(assignment),
+                machine=machine, host_calls=host_calls, uses=uses[name], probes=probes,
+            )  # fmt: skip
+            piece, routines[computation] = target.function(plan)
+            units.add(piece)
+        planned[name] = assignment
+        calls[name] = tuple(host_calls[first:])
+    texts, library, block = units.finish(), kernels.library(), constants.block()
+    return tuple(
+        Program(
+            units=texts,
+            library=library,
+            entry=name,
+            parameters=tuple(v.shape for v in planned[name].parameters if v.shape is not None),
+            outputs=tuple(array_leaves(module.entry.root.shape)),
+            constants=block,
+            host_calls=calls[name],
+            kernels=tuple(uses[name]),
+            assignment=planned[name],
+            probes=None if probes is None else tuple(probes),
+        )
+        for name, (module, _) in entries.items()
     )
+
+
+def _steps(
+    computation: Computation, assignment: Assignment, kernels: Kernels, routines: Mapping[Computation, Routine],
+    target: Target, log: DecisionLog,
+) -> tuple[Steps, Schedule]:  # fmt: skip
+    """The steps of a computation, whose memory is placed, and when they run."""
+    kernels.add_all(assignment)
+    calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
+    for call, routine in calls.items():
+        kernels.call(call, routine, assignment)
+    shared = task_loops(assignment, kernels.of, kernels.scratch, target.shares_loop)
+    steps = Steps(computation, assignment, kernels.of, kernels.scratch, shared, calls)
+    schedule = target.schedule(steps, log)
+    place(assignment)
+    return steps, schedule
 
 
 def kernel_texts(

@@ -33,7 +33,7 @@ from hlotool.runtime.marshalling import copied_to_donated, marshalled
 from hlotool.runtime.object_code import CodeError, assembly, object_of
 from hlotool.text.printer import print_module
 
-__all__ = ["BACKEND", "LOWERING", "native_backend"]
+__all__ = ["BACKEND", "LOWERING", "lower", "native_backend"]
 
 LOWERING = "lowering"
 """What code generation needs whatever pipeline the user chose: calls inlined, loops that own their bodies, row-major
@@ -74,7 +74,7 @@ def _compiled(module: Module, options: CompileOptions) -> Executable:
     return copied_to_donated(executable, matched(options.donation, executable.parameters, executable.outputs))
 
 
-def _lowered(module: Module, options: CompileOptions, verify: bool) -> Module:
+def lower(module: Module, options: CompileOptions, verify: bool) -> Module:
     """A copy of `module` as code generation gets it; it is verified after each pass if asked for."""
     lowering, progress = parse_pipeline(LOWERING), Progress()
     return optimised(
@@ -89,7 +89,7 @@ def _target(options: CompileOptions) -> Target:
 
 def _native(module: Module, options: CompileOptions, verify: bool) -> Executable:
     """Native code for `module`; instructions whose kernels fail are given to others."""
-    lowered, machine, log = _lowered(module, options, verify), options.machine, options.log
+    lowered, machine, log = lower(module, options, verify), options.machine, options.log
     target = _target(options)
 
     def made() -> Executable:
@@ -106,7 +106,7 @@ def _native(module: Module, options: CompileOptions, verify: bool) -> Executable
 def code_of(module: Module, options: CompileOptions, stage: str) -> tuple[str, ...]:
     """What `compiled` makes of `module`: ``hlo`` as code generation gets it, or ``llvm`` or ``asm``, a text a unit."""
     with room(module):
-        lowered = _lowered(module, options, False)
+        lowered = lower(module, options, False)
         if stage == "hlo":
             return (print_module(lowered),)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.program import Program
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import object_of
 
-__all__ = ["archive_of"]
+__all__ = ["archive", "archive_of"]
 
 _DEFINED = re.compile(
     r"^(?:define (?!internal|private)[^@\n]*+@([\w.$]+)\(|@([\w.$]+) = (?!internal|private|external))", re.MULTILINE
@@ -35,16 +35,19 @@ def archive_of(program: Program, objects: Sequence[bytes], machine: Machine) -> 
     )  # fmt: skip
     texts = [*program.texts, runtime]
     names = [[one or other for one, other in _DEFINED.findall(text)] for text in texts]
-    return _archive([*objects, object_of(runtime, machine)], names)
+    made = [*objects, object_of(runtime, machine)]
+    return archive({f"unit{number}.o": row for number, row in enumerate(zip(made, names, strict=True))})
 
 
-def _archive(objects: Sequence[bytes], names: Sequence[Sequence[str]]) -> bytes:
-    """A Unix ``ar`` archive (System V form) of the objects, which define `names`, with fixed dates and owners."""
+def archive(objects: Mapping[str, tuple[bytes, Sequence[str]]]) -> bytes:
+    """A Unix ``ar`` archive (System V form), with fixed dates and owners, of objects by name (of at most 15 letters),
+    each with the names that it defines."""
+    names = [row for _, row in objects.values()]
     count, strings = sum(map(len, names)), b"".join(name.encode() + b"\0" for row in names for name in row)
     offset = 8 + len(_member("/", bytes(4 + 4 * count + len(strings))))
     members, offsets = [], []
-    for number, (data, row) in enumerate(zip(objects, names, strict=True)):
-        members.append(_member(f"unit{number}.o/", data))
+    for name, (data, row) in objects.items():
+        members.append(_member(f"{name}/", data))
         offsets += [offset] * len(row)
         offset += len(members[-1])
     index = struct.pack(f">{count + 1}I", count, *offsets) + strings

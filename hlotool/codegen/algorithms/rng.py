@@ -20,7 +20,7 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.algorithms.items import for_each_vector
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function
+from hlotool.codegen.llvm.arguments import begin_tasks, empty_kernel, step_function, variable
 from hlotool.codegen.llvm.arrays import load, store
 from hlotool.codegen.llvm.control import Callee, begin_loop, define, when
 from hlotool.codegen.llvm.math.elements import Register, broadcast, compute_element, is_complex, kind, round_to, vector
@@ -266,12 +266,12 @@ def emit_rng_get_and_update_state(
     """The kernel of ``u64[2] rng-get-and-update-state(), delta=``: the 128-bit state, low word first; it moves on."""
     delta = int(instruction.attributes["delta"]) % (1 << 64)
     unit = Unit(machine)
-    unit.variable(f"low_{name}", f"i64 {_FIRST_STATE}")
-    unit.variable(f"high_{name}", "i64 0")
+    unit.variable(f"low_{name}", _FIRST_STATE)
+    unit.variable(f"high_{name}", 0)
     f, (out,) = step_function(unit, name, 1)
-    low = Ptr(f, f"@low_{name}").add_atomically(delta)
+    low = variable(f, f"low_{name}").add_atomically(delta)
     carry = (low + delta).below(low).number()
-    high = Ptr(f, f"@high_{name}").add_atomically(carry)
+    high = variable(f, f"high_{name}").add_atomically(carry)
     out.store(low, align=8)
     out.at("i64", 1).store(high, align=8)
     f.finish()
@@ -288,9 +288,9 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
         return empty_kernel(name, machine)
     # Every element takes one counter: four words are enough for two 64-bit numbers.
     unit = Unit(machine)
-    unit.variable(f"counter_{name}", "i64 0")
+    unit.variable(f"counter_{name}", 0)
     f, (_, _, _, scratch) = step_function(unit, name, 4)
-    scratch.store(Ptr(f, f"@counter_{name}").add_atomically(shape.size), align=8)
+    scratch.store(variable(f, f"counter_{name}").add_atomically(shape.size), align=8)
     f.finish()
     fill = f"fill_{name}"
     f, (first, second, out, scratch) = step_function(unit, fill, 4)

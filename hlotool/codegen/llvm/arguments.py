@@ -15,7 +15,7 @@ from hlotool.codegen.machine import Machine
 
 __all__ = [
     "Place", "argument", "begin_tasks", "count_in_block", "empty_kernel", "pass_status", "step_arguments",
-    "step_function", "unravel",
+    "step_function", "unravel", "variable",
 ]  # fmt: skip
 
 
@@ -42,6 +42,11 @@ def step_arguments(unit: Unit, name: str, numbers: Iterable[int]) -> tuple[Funct
     """Open step function `name`; return it and the arguments with these `numbers`."""
     f = Function(unit, signature(name))
     return f, [Ptr(f, "%args").at("ptr", number).load_ptr(align=8) for number in numbers]
+
+
+def variable(f: Function, name: str) -> Ptr:
+    """Where the variable of a kernel is (`Unit.variable`)."""
+    return Ptr(f, f.let(f"call ptr @{name}(ptr %args)"))
 
 
 def begin_tasks(f: Function, at_least_once: bool = False) -> Loop[()]:

@@ -7,7 +7,8 @@ closes loops, and gathers the declarations that a function needs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -16,7 +17,7 @@ from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation
 
-__all__ = ["LIBRARY", "ClosedLoop", "Function", "Unit", "Value", "symbols"]
+__all__ = ["LIBRARY", "ClosedLoop", "Function", "Unit", "Value", "symbols", "with_variables"]
 
 LIBRARY = ".hlo"
 """How the names end of functions and data that stand for all of their text, so that a module needs each but once."""
@@ -25,6 +26,25 @@ LIBRARY = ".hlo"
 def symbols(text: str, ending: str) -> set[str]:
     """What the names in `text` begin with that end in `ending`, which nothing else there contains."""
     return {part.rpartition("@")[2] for part in text.split(ending)[:-1]}
+
+
+_VARIABLE = """@{name}.state = internal global i64 {first}
+define internal ptr @{name}(ptr %args) nounwind {{
+entry:
+  ret ptr @{name}.state
+}}"""
+_STATE = re.compile(_VARIABLE.format(name=r"([\w.]+)", first="([0-9]+)").replace("(ptr %args)", r"\(ptr %args\)"))
+
+
+def with_variables(text: str, place: Callable[[int], str]) -> str:
+    """`text` with the variables of kernels elsewhere: `place` is given the first value of each, and gives the body of
+    the function that finds it by the arguments of a kernel."""
+
+
+    def elsewhere(found: re.Match[str]) -> str:
+        return f"define internal ptr @{found[1]}(ptr %args) nounwind {{\n{place(int(found[2]))}\n}}"
+
+    return _STATE.sub(elsewhere, text)
 
 
 class Unit:
@@ -77,9 +97,9 @@ class Unit:
         """Define memory that the threads of a block share, by its type and first value."""
         self.definitions.append(Definition(name, f"@{name} = internal addrspace(3) global {text}"))
 
-    def variable(self, name: str, text: str) -> None:
-        """Define data that changes, by its type and first value."""
-        self.definitions.append(Definition(name, f"@{name} = internal global {text}", is_variable=True))
+    def variable(self, name: str, first: int) -> None:
+        """Define a number of 64 bits that changes, by its first value, and function `name`, which says where it is."""
+        self.definitions.append(Definition(name, _VARIABLE.format(name=name, first=first), is_variable=True))
 
     @property
     def declared(self) -> tuple[str, ...]:

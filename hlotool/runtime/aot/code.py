@@ -1,0 +1,207 @@
+"""The object of a library: the code of its programs, as a process would load it, and what is around that.
+
+All texts become one module of LLVM, in which nothing can be seen from outside but the interface: two libraries in one
+program do not know of each other, and calls inside of one are as short as can be.  Each function says itself which
+processor it is for, so that several fit in one object, beside what runs before the processor is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.codegen.llvm.status import COMPLETE, STOPPED
+from hlotool.codegen.llvm.writer import with_variables
+from hlotool.codegen.machine import Machine
+from hlotool.codegen.program import Program
+from hlotool.runtime.aot.errors import CODES, MISSING
+from hlotool.runtime.aot.interface import ALIGNMENT, Entry, Interface
+from hlotool.runtime.aot.mathematics import mathematics
+from hlotool.runtime.aot.metadata import metadata_block, section_of
+from hlotool.runtime.aot.processors import baseline, processor_text
+from hlotool.runtime.aot.reflection import reflection_text
+from hlotool.runtime.aot.weights import HEAD, MAGIC, MULTIPLIERS, VERSION_AND_ORDER
+from hlotool.runtime.native_text import native_text
+from hlotool.runtime.object_code import CodeError, with_header
+from hlotool.runtime.target_machines import emitter
+
+if TYPE_CHECKING:
+    from llvmlite import binding
+
+__all__ = ["Code", "code_texts", "object_with", "offered"]
+
+_ERRORS = {name: number for number, name in enumerate(CODES)}
+_DEFINE = re.compile(r"^(define [^\n]*) \{$", re.MULTILINE)
+_RANDOM = """  %status_at = getelementptr ptr, ptr %args, i64 -1
+  %status = load ptr, ptr %status_at
+  %random_at = getelementptr i64, ptr %status, i64 4
+  %random = load ptr, ptr %random_at
+  %word = getelementptr i64, ptr %random, i64 {word}
+  ret ptr %word"""
+_HOST = re.compile(r"@(hlo_host_[0-9]+)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """A library's `interface` and what it computes with: for each of `machines` the programs of all entries.
+
+    All have the same `constants`, which are in a file of their own if it is `external`; that is for code named `code`.
+    `texts` are those of `code_texts`, with the first state of `random` numbers.
+    """
+
+    interface: Interface
+    machines: tuple[Machine, ...]
+    programs: tuple[tuple[Program, ...], ...]
+    constants: npt.NDArray[np.uint8]
+    external: bool
+    code: bytes
+    texts: tuple[tuple[str, ...], ...]
+    random: tuple[int, ...]
+
+
+def code_texts(programs: Sequence[Program], machine: Machine, level: int, random: list[int]) -> list[str]:
+    """The texts of the programs for one processor; what they call of their host has names of its own.
+
+    The variables of kernels become words of the state of random numbers, whose first values are added to `random`.
+    """
+
+    def place(first: int) -> str:
+        random.append(first)
+        return _RANDOM.format(word=len(random) - 1)
+
+    features = f'attributes #0 = {{ "target-cpu"="{machine.cpu}" "target-features"="{machine.features}" }}\n'
+    texts = (with_variables(_HOST.sub(rf"@\1.{level}", text), place) for text in programs[0].texts)
+    return [_DEFINE.sub(r"\1 #0 {", text) + features for text in texts]
+
+
+def object_with(code: Code, about: Mapping[str, object]) -> tuple[bytes, list[str]]:
+    """The object, in whose metadata is what is said `about` it; and the names of its functions of programs.
+
+    CodeError has LLVM's message where it does not take a text.
+    """
+    machine = baseline(code.machines[0])
+    try:
+        with emitter(machine) as target, _parser(target) as parsed:
+            levels, more = [], dict[str, str]()
+            for level, (programs, own) in enumerate(zip(code.programs, code.machines, strict=True)):
+                texts = code.texts[level]
+                module = _linked([parsed(text) for text in texts])
+                more |= mathematics(texts, own)
+                _hide(module, [program.entry for program in programs], f".{level}" if len(code.machines) > 1 else "")
+                levels.append(module)
+            functions = [f.name for module in levels for f in module.functions if not f.is_declaration]
+            whole = _linked([parsed(_around(code, metadata_block(about, functions), more.values())), *levels])
+            _hide(whole, offered(code.interface))
+            whole.verify()
+            return bytes(target.emit_object(whole)), functions
+    except RuntimeError as error:
+        raise CodeError(str(error)) from error
+
+
+@contextmanager
+def _parser(target: binding.TargetMachine) -> Iterator[Callable[[str], binding.ModuleRef]]:
+    """Gives modules of texts in one context; they end before it does."""
+    from llvmlite import binding
+
+    context, modules = binding.create_context(), list[Any]()
+
+    def parsed(text: str) -> binding.ModuleRef:
+        modules.append(binding.parse_assembly(with_header(text, target), context))
+        return modules[-1]
+
+    try:
+        yield parsed
+    finally:
+        for module in modules:
+            module.close()
+        context.close()
+
+
+def _linked(modules: Sequence[binding.ModuleRef]) -> binding.ModuleRef:
+    first, *others = modules
+    for other in others:
+        first.link_in(other)
+    return first
+
+
+def _hide(module: binding.ModuleRef, offered: Iterable[str], suffix: str = "") -> None:
+    """Let nothing be seen from outside but `offered`; the names of other functions end with `suffix`."""
+    kept = set(offered)
+    for value in (*module.functions, *module.global_variables):
+        if not value.is_declaration and value.name not in kept and not value.name.startswith("llvm."):
+            value.linkage = "internal"
+            if value.is_function:
+                value.name += suffix
+
+
+def offered(interface: Interface) -> list[str]:
+    """The functions that a library offers."""
+    names = (*(entry.name for entry in interface.entries), "library", "message", "weights_check")
+    return [f"{interface.name}_{name}" for name in names]
+
+
+# ---- what is around the code
+
+
+def _around(code: Code, metadata: bytes, more: Iterable[str]) -> str:
+    """The text of what is around the code, and `more` that it calls."""
+    interface = code.interface
+    errors = {name: number for name, number in _ERRORS.items() if name != "STOPPED"}
+    values = {**errors, "NAME": interface.name, "LESS": ALIGNMENT - 1}
+    library = native_text(
+        "library", **values, STOPPED_ERROR=_ERRORS["STOPPED"], COMPLETE=COMPLETE, STOPPED=STOPPED, MISSING=MISSING,
+        RANDOM_BYTES=8 * len(code.random),
+    )
+    size = len(code.constants) if code.external else 0
+    section = section_of(code.machines[0].triple)
+    texts = [
+        *more,
+        library,
+        reflection_text(interface, size and size + HEAD, code.random),
+        processor_text(code.machines),
+        _constants(code, values),
+        f"@metadata = internal constant {_bytes(metadata)}, section \"{section}\"",
+        '@llvm.used = appending global [1 x ptr] [ptr @metadata], section "llvm.metadata"',
+        f"define ptr @{interface.name}_library() nounwind {{\n  ret ptr @library\n}}",
+    ]
+    for number, entry in enumerate(interface.entries):
+        own = [row[number] for row in code.programs]
+        texts.append(_way_in(interface.name, number, entry, own))
+    return "\n".join(texts) + "\n"
+
+
+def _constants(code: Code, values: Mapping[str, object]) -> str:
+    size = len(code.constants)
+    if not code.external:
+        data = f"@constants = internal constant {_bytes(code.constants.tobytes())}, align {ALIGNMENT}\n"
+        return data + native_text("library_constants", NAME=code.interface.name)
+    first, second = (int.from_bytes(code.code[at : at + 8], "little") for at in (0, 8))
+    multipliers = {f"M{number}": value for number, value in enumerate(MULTIPLIERS)}
+    return native_text(
+        "library_weights", **values, **multipliers, MAGIC=MAGIC, VERSION=VERSION_AND_ORDER, SIZE=size, FIRST=first,
+        SECOND=second, HEAD=HEAD, FILE=size + HEAD, WORDS=size // 8,
+    )  # fmt: skip
+
+
+def _way_in(name: str, number: int, entry: Entry, programs: Sequence[Program]) -> str:
+    rows = [f"%code {{ ptr @{program.entry}, i64 {program.assignment.arena_bytes} }}" for program in programs]
+    codes = f"@codes_{number} = internal constant [{len(rows)} x %code] [{', '.join(rows)}]"
+    declared = [f"declare void @{program.entry}(ptr)" for program in programs]
+    own = f"ptr getelementptr (%entry, ptr @entries, i64 {number})"
+    given = "ptr %arguments, ptr %results, ptr %workspace, i64 %bytes, ptr %context"
+    function = (
+        f"define i32 @{name}_{entry.name}({given}) nounwind {{\n"
+        f"  %error = tail call i32 @enter({own}, ptr @codes_{number}, {given})\n  ret i32 %error\n}}"
+    )
+    return "\n".join([codes, *declared, function])
+
+
+def _bytes(data: bytes) -> str:
+    """A constant of bytes, as LLVM IR."""
+    return f'[{len(data)} x i8] c"' + ("\\" + data.hex("\\") if data else "") + '"'

@@ -1,0 +1,75 @@
+"""A shared library of an object, by whatever linker is there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hlotool.codegen.machine import host
+from hlotool.ir import ExecutionError, UnsupportedError
+
+__all__ = ["linked", "shared_name"]
+
+
+def shared_name(name: str, triple: str) -> str:
+    """What a shared library is called on a system."""
+    if "windows" in triple:
+        return f"{name}.dll"
+    return f"lib{name}.dylib" if "apple" in triple or "darwin" in triple else f"lib{name}.so"
+
+
+def linked(data: bytes, name: str, triple: str) -> bytes:
+    """The shared library of the object `data`.
+
+    UnsupportedError names the ways to a linker where there is none for `triple`; ExecutionError has what one says.
+    """
+    output = shared_name(name, triple)
+    command = next(_commands(triple), None)
+    if command is None:
+        raise UnsupportedError(
+            f"no linker for {triple}: install a C compiler (cc), LLVM's linker (ld.lld) or pip install "
+            "'hlotool[build]' (zig); or build --kind static and link that yourself"
+        )
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "library.o").write_bytes(data)
+        words = [*command, "-shared", "-o", output, "library.o", *_names(command, output, triple)]
+        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
+        path = Path(folder) / output
+        if done.returncode or not path.is_file():
+            raise ExecutionError(f"{' '.join(words)} failed: {(done.stderr or done.stdout).strip()}")
+        return path.read_bytes()
+
+
+def _commands(triple: str) -> Iterator[list[str]]:
+    """Linkers for a system, the usual one first."""
+    architecture, _, system = triple.partition("-")
+    own = (architecture, "linux" in system) == (host().triple.partition("-")[0], sys.platform.startswith("linux"))
+    names = ["cc", "gcc", "clang"] if own else [f"{architecture}-linux-gnu-gcc"] if "linux" in system else []
+    for name in names:
+        if shutil.which(name):
+            yield [name]
+    if "linux" in system and shutil.which("ld.lld"):
+        yield ["ld.lld"]
+    if find_spec("ziglang") is not None:
+        yield [sys.executable, "-m", "ziglang", "cc", "-target", _zig_target(triple)]
+
+
+def _zig_target(triple: str) -> str:
+    """A triple as zig calls it: without the vendor."""
+    parts = [part for part in triple.split("-") if part not in ("unknown", "pc", "apple")]
+    return "-".join(parts).replace("darwin", "macos")
+
+
+def _names(command: list[str], output: str, triple: str) -> list[str]:
+    """Options that give a library its name, and nothing of the place or time that it was made at."""
+    if "windows" in triple or output.endswith(".dylib"):
+        return []
+    options = ["-soname", output, "--build-id=none"]
+    if command == ["ld.lld"]:
+        return options
+    return [f"-Wl,{','.join(options)}"]
