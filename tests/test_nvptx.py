@@ -290,3 +290,16 @@ def test_a_program_goes_through_the_driver() -> None:
     with pytest.raises(ExecutionError, match=r"cuLaunchKernel: an illegal memory access \(700\)"):
         run(inputs)
     assert not fake.memory
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "pred", "s8", "c64"])
+@pytest.mark.parametrize("order", ["0,2,1", "2,1,0", "1,2,0", "1,0,2"])
+def test_transposes_through_shared_memory(kind: str, order: str) -> None:
+    sizes = 3, 65, 40
+    turned = ",".join(str(sizes[int(d)]) for d in order.split(","))
+    agrees(parse(f"""ENTRY main {{
+  x = {kind}[3,65,40] parameter(0)
+  y = {kind}[{turned}] parameter(1)
+  t = {kind}[{turned}] transpose(x), dimensions={{{order}}}
+  ROOT r = {kind}[{turned}] {"xor" if kind == "pred" else "add"}(t, y)
+}}"""))

@@ -494,6 +494,18 @@ def normalised_rows(rows: int, columns: int) -> str:
     )
 
 
+def transposed(rows: int, columns: int, count: int = 1) -> str:
+    """The sum of `count` matrices turned, and of one that is not."""
+    kind, turned = f"f32[{rows},{columns}]", f"f32[{columns},{rows}]"
+    lines = [f"s0 = {turned} parameter(0)"]
+    for k in range(1, count + 1):
+        lines += [
+            f"x{k} = {kind} parameter({k})", f"t{k} = {turned} transpose(x{k}), dimensions={{1,0}}",
+            f"s{k} = {turned} add(s{k - 1}, t{k})",
+        ]  # fmt: skip
+    return main_of("\n".join([*lines, f"ROOT r = {turned} negate(s{count})"]))
+
+
 def reduce_matrix(rows: int, columns: int) -> str:
     """Along both dimensions, each for itself."""
     return main_of(
@@ -663,6 +675,8 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.nvptx.fusions._ROW": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
     "codegen.nvptx.fusions._SHORT": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
     "codegen.nvptx.fusions._TOGETHER": (lambda n: concatenate(n), lambda n: many_joined(40, n)),
+    "codegen.nvptx.transposes._LEAST": (lambda n: transposed(n, 40), lambda n: transposed(40, n)),
+    "codegen.nvptx.transposes._MOST": (lambda n: transposed(40, 50, n),),
     "codegen.nvptx.products._BUSY": (lambda n: product(32 * n, 40, 32),),
     "codegen.nvptx.products._LEAST": (lambda n: product(n, 40, 50), lambda n: product(50, 40, n)),
     "codegen.nvptx.products._TERMS": (lambda n: product(40, n, 50),),
@@ -948,6 +962,8 @@ _NO_THRESHOLDS = {
     "prod(extents) < 1 << 31": "what 32 bits hold",
     "len(node.operands) != 4": "the form of a product of two factors",
     "_VECTOR_BYTES = 16": "what a thread of a chip reads at most",
+    "_SIDE = 32": "how shared memory is laid out",
+    "_ROWS = 8": "how the threads of a block are laid out",
     "_SIDE = 16": "how the threads of a block are laid out",
     "_PIECE = 16": "how shared memory is laid out",
     "length < 1 << 32": "what 32 bits hold",

@@ -20,14 +20,14 @@ from hlotool.codegen.llvm.control import begin_loop, conditional, when
 from hlotool.codegen.llvm.math.elements import compute_element, vector
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, Vector, number, where, zeros
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, number, where, zeros
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.loops.loops import LoopSpec, merge, plain
 from hlotool.codegen.loops.nodes import Node, closure, scope_of
 from hlotool.codegen.nests.nest import Nest
 from hlotool.codegen.nvptx.chip import Chip
 from hlotool.codegen.nvptx.grid import Grid, Private, arguments, open_grid
-from hlotool.codegen.nvptx.spaces import bind_all, size_of
+from hlotool.codegen.nvptx.spaces import bind_all, size_of, within
 
 __all__ = ["Product", "product_of", "write_product"]
 
@@ -193,19 +193,10 @@ def _bring(
                 value = where(nest.indices.condition(guards, 0), value, zero)
             return (value,)
 
-    is_there = _both(_below(place, side.extent, side.size), _below(count, size_of(terms), _PIECE))
+    is_there = within(place, side.extent, side.size, count, size_of(terms), _PIECE)
     (value,) = conditional(is_there, bring, zero)
     held.at(kind, number(grid.f, along) * side.pitch).at(kind, own).store(value)
     loop.end()
-
-
-def _below(index: Int, limit: int, step: int) -> Truth:
-    """Whether an index within a multiple of `step` is below `limit`."""
-    return True if limit % step == 0 else index < limit
-
-
-def _both(a: Truth, b: Truth) -> Truth:
-    return b & a if isinstance(b, bool) and not isinstance(a, bool) else a & b
 
 
 def _corner_of(thread: Int, tile: tuple[int, int]) -> tuple[Index, Index]:
@@ -275,5 +266,5 @@ def _finish(
                 nest.scope.values.keep(node, (total,))
                 nest.run((), rest)
 
-        when(_both(_below(own, left.extent, left.size), _below(beside, right.extent, right.size)), store)
+        when(within(own, left.extent, left.size, beside, right.extent, right.size), store)
         loop.end()
