@@ -229,6 +229,7 @@ def _write_elements(
         nest = Nest(grid.f, chip.machine, name, bases)
         if width > 1 and lane is not None:
             nest.scope.lane = Lane(lane.atom, width, 1, width, lane.atom, width)
+            nest.access.aligned = True
         places = counters(number, extents)
         if width > 1:
             places[-1] = places[-1] * width
