@@ -1,6 +1,7 @@
 """Models of the corpus on an emulated graphics processor: whether each is right, and what an assembler says of its PTX.
 
-    python tests/survey_nvptx.py [--corpus FOLDER] [--sizes small,medium] [--ptxas PATH] [--chip sm_90] [MODEL...]
+    python tests/survey_nvptx.py [--corpus FOLDER] [--sizes small,medium] [--ptxas PATH] [--chip sm_90]
+                                 [--assemble] [MODEL...]
 
 A line has the verdict (right, wrong, or refused with the reason), launches and kernels, the seconds of compilation and
 of the run, and with ``--ptxas`` (of the package nvidia-cuda-nvcc) the most registers of a kernel, bytes spilled in all,
@@ -70,13 +71,15 @@ def tried(case: Any, options: argparse.Namespace) -> tuple[str, str]:
     begun = perf_counter()
     compiled = ran = 0.0
     try:
-        executable = compile_module(module, "nvptx:emulate")
-        compiled = perf_counter() - begun
-        arrays = case.inputs()
-        begun = perf_counter()
-        results = executable(*arrays)
-        ran = perf_counter() - begun
-        verdict, why = ("right", "") if case.check(list(results))["ok"] else ("wrong", "")
+        verdict, why = "", ""
+        if not options.assemble:
+            executable = compile_module(module, "nvptx:emulate")
+            compiled = perf_counter() - begun
+            arrays = case.inputs()
+            begun = perf_counter()
+            results = executable(*arrays)
+            ran = perf_counter() - begun
+            verdict = "right" if case.check(list(results))["ok"] else "wrong"
     except UnsupportedError as error:
         verdict, why = "refused", error.message
     columns = ""
@@ -85,7 +88,7 @@ def tried(case: Any, options: argparse.Namespace) -> tuple[str, str]:
         registers, shared = (max(getattr(r, name) for r in reports) for name in ("registers", "shared"))
         columns = f"{registers:9} {sum(r.spilled for r in reports):8} {shared:7}"
         why = next((r.error for r in reports if r.error), why)
-        verdict = "no code" if any(r.error for r in reports) else verdict
+        verdict = "no code" if any(r.error for r in reports) else verdict or "takes"
     return verdict, f"{case.name:32} {verdict:8} {compiled:8.2f} {ran:8.2f} {columns} {why}".rstrip()
 
 
@@ -96,6 +99,7 @@ def main() -> int:
     parser.add_argument("--sizes", default="small,medium")
     parser.add_argument("--chip", default="sm_90")
     parser.add_argument("--ptxas")
+    parser.add_argument("--assemble", action="store_true", help="with --ptxas: run nothing")
     options = parser.parse_args()
     sys.path.insert(0, options.corpus)
     import corpus

@@ -66,8 +66,8 @@ SIZES = st.sampled_from([1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65, 130])
 
 @settings(max_examples=25, deadline=None)
 @given(
-    batch=st.sampled_from([1, 3]), m=SIZES, n=SIZES, k=SIZES, kind=st.sampled_from(["f32", "f64", "bf16", "s8", "c64"]),
-    turned=st.tuples(st.booleans(), st.booleans()),
+    batch=st.sampled_from([1, 3]), m=SIZES, n=SIZES, k=SIZES,
+    kind=st.sampled_from(["f32", "f64", "bf16", "f16", "s8", "c64"]), turned=st.tuples(st.booleans(), st.booleans()),
 )  # fmt: skip
 def test_products_of_any_size(batch: int, m: int, n: int, k: int, kind: str, turned: tuple[bool, bool]) -> None:
     left, right = ((k, m) if turned[0] else (m, k)), ((n, k) if turned[1] else (k, n))
@@ -80,7 +80,7 @@ def test_products_of_any_size(batch: int, m: int, n: int, k: int, kind: str, tur
     lhs_contracting_dims={{{1 if turned[0] else 2}}}, rhs_contracting_dims={{{2 if turned[1] else 1}}}
   b = {result}[{batch},{m},{n}] broadcast(z), dimensions={{2}}
   ROOT r = {result}[{batch},{m},{n}] add(d, b)
-}}"""), rtol=2e-2 if kind == "bf16" else 1e-5)
+}}"""), rtol={"bf16": 2e-2, "f16": 2e-3}.get(kind, 1e-5))
 
 
 WINDOWS = {  # of both spatial dimensions: size, stride, low and high padding, dilation of base and window
@@ -290,3 +290,16 @@ def test_a_program_goes_through_the_driver() -> None:
     with pytest.raises(ExecutionError, match=r"cuLaunchKernel: an illegal memory access \(700\)"):
         run(inputs)
     assert not fake.memory
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "pred", "s8", "c64"])
+@pytest.mark.parametrize("order", ["0,2,1", "2,1,0", "1,2,0", "1,0,2"])
+def test_transposes_through_shared_memory(kind: str, order: str) -> None:
+    sizes = 3, 65, 40
+    turned = ",".join(str(sizes[int(d)]) for d in order.split(","))
+    agrees(parse(f"""ENTRY main {{
+  x = {kind}[3,65,40] parameter(0)
+  y = {kind}[{turned}] parameter(1)
+  t = {kind}[{turned}] transpose(x), dimensions={{{order}}}
+  ROOT r = {kind}[{turned}] {"xor" if kind == "pred" else "add"}(t, y)
+}}"""))

@@ -49,15 +49,18 @@ def has_masks(machine: Machine | None, element_type: str) -> bool:
     return 0 < least <= 8 * byte_size(element_type)
 
 
-def load(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None) -> Register:
-    """`lanes` consecutive elements from `place`; lanes outside `mask` are not read and give zero."""
+def load(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None, aligned: bool = False) -> Register:
+    """`lanes` consecutive elements from `place`; lanes outside `mask` are not read and give zero.
+
+    With `aligned` the place is a multiple of the size of all of them.
+    """
     if not is_complex(element_type):
-        return from_memory(element_type, load_raw(element_type, lanes, place, mask))
+        return from_memory(element_type, load_raw(element_type, lanes, place, mask, aligned))
     if lanes == 1:
         kind, align = memory_type(element_type), alignment(element_type)
         real = place.load(kind, align=align)
         return real, place.at(kind, 1).load(kind, align=align)
-    both = load_raw(element_type, 2 * lanes, place, _doubled(mask))
+    both = load_raw(element_type, 2 * lanes, place, _doubled(mask), aligned)
     real, imaginary = (both.shuffle(range(first, 2 * lanes, 2)) for first in (0, 1))
     return real, imaginary
 
@@ -66,11 +69,11 @@ def _doubled(mask: Vector | None) -> Vector | None:
     return mask and mask.shuffle([lane // 2 for lane in range(2 * mask.lanes)])
 
 
-def load_raw(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None) -> Vector:
+def load_raw(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None, aligned: bool = False) -> Vector:
     """As `load`, as memory has it; two lanes are needed for a complex element."""
     memory, align = memory_type(element_type), alignment(element_type)
     if mask is None:
-        return place.load(memory, lanes, align)
+        return place.load(memory, lanes, align * lanes if aligned else align)
     f = place.f
     if mask.is_constant or has_masks(f.unit.machine, element_type):
         return place.load_masked(memory, mask, align)
@@ -90,10 +93,13 @@ def load_raw(element_type: str, lanes: int, place: Ptr, mask: Vector | None = No
     )
 
 
-def store(element_type: str, place: Ptr, value: Register, mask: Vector | None = None) -> None:
-    """Write consecutive elements, those inside `mask` only."""
-    align, raw = alignment(element_type), parts(to_memory(element_type, value))
+def store(
+    element_type: str, place: Ptr, value: Register, mask: Vector | None = None, aligned: bool = False
+) -> None:
+    """Write consecutive elements, those inside `mask` only; `aligned` as for `load`."""
+    raw = parts(to_memory(element_type, value))
     lanes = raw[0].lanes
+    align = alignment(element_type) * (lanes * len(raw) if aligned and lanes > 1 else 1)
     if len(raw) == 1:
         store_raw(place, raw[0], align, mask)
     elif lanes == 1:

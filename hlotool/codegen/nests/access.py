@@ -51,6 +51,7 @@ class Access:
         self.far = far
         self.bases: Known[object, Ptr] = scope.table(lambda slot: 0)
         self.bases.update(bases)
+        self.aligned = False  # whether vectors of neighbours begin at multiples of their size
         self.columns: dict[Column, list[Node]] = {}  # the loads of the loops being written
         self.coming: Sequence[tuple[Node, Index, int]] = ()  # to be fetched while a row is written; how far on
         self._addresses: Known[tuple[object, Terms], tuple[int, Ptr]] = scope.table(lambda key: terms_variables(key[1]))
@@ -140,7 +141,7 @@ class Access:
             place = self.place(node, copy)
             if self.far and isinstance(node.slot, int) and self.scope.stack[-1] & lane.atom.variables:
                 memory.prefetch(place)
-            return memory.load(node.type, lanes, place, mask)
+            return memory.load(node.type, lanes, place, mask, self.aligned)
         if step == -1 and mask is None:
             value = memory.load(node.type, lanes, self.place(node, copy, 1 - lanes))
             return joined([part.shuffle(range(lanes)[::-1]) for part in parts(value)])
@@ -209,7 +210,7 @@ class Access:
         if mask is None and node.slot in self.streams and self._is_aligned(node, lanes):
             memory.stream(node.type, place, value)
             return
-        memory.store(node.type, place, value, mask)
+        memory.store(node.type, place, value, mask, self.aligned)
         if isinstance(node.slot, Row) and copy * lanes * byte_size(node.type) % LINE == 0:
             for coming, index, further in self.coming:
                 self.place(coming, copy, further, index).fetch()

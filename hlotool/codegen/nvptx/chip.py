@@ -13,15 +13,16 @@ __all__ = ["CHIPS", "EMULATED", "Chip", "chip_named"]
 class Chip:
     """A chip by its `name`, and what kernels for it go by.
 
-    Threads of a `warp` run in step.  A block has at most `shared` bytes that its threads share; `fill` threads keep all
-    of the chip busy.  Grids that are `emulated` are loops of the processor that compiles them.
+    Threads of a `warp` run in step; where it `has_matrices` they multiply pieces of matrices of 16-bit floats.  A block
+    has at most `shared` bytes that its threads share.  Grids that are `emulated` are loops of the processor that
+    compiles them.
     """
 
     name: str
     machine: Machine
     warp: int = 32
+    has_matrices: bool = True
     shared: int = 48 << 10
-    fill: int = 1 << 16
     emulated: bool = False
 
 
@@ -36,8 +37,11 @@ def _chip(name: str, version: str) -> Chip:
     machine = Machine(
         triple="nvptx64-nvidia-cuda", cpu=name, features=f"+{version}", vector_bits=8, asks=False,
     )  # fmt: skip
-    return Chip(name=name, machine=machine)
+    return Chip(name=name, machine=machine, has_matrices=int(name.removeprefix("sm_")) >= _MATRICES)
 
+
+_MATRICES = 80
+"""The first architecture that multiplies them in the form that is used here."""
 
 CHIPS = {name: _chip(name, version) for name, version in _VERSIONS.items()}
 """By name."""

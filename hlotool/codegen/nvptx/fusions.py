@@ -34,6 +34,7 @@ from hlotool.codegen.nvptx.chip import Chip
 from hlotool.codegen.nvptx.grid import arguments, open_grid
 from hlotool.codegen.nvptx.products import product_of, write_product
 from hlotool.codegen.nvptx.spaces import bind_all, counters, size_of
+from hlotool.codegen.nvptx.transposes import turned, write_turned
 from hlotool.ir import Instruction, UnsupportedError, byte_size
 
 __all__ = ["emit_concatenate", "emit_fusion"]
@@ -181,6 +182,9 @@ def _write(unit: Unit, name: str, job: Job, chip: Chip, buffers: int) -> Step:
     shared = _shared(job)
     if shared:
         return _write_rows(unit, name, job, loops, shared, chip, buffers)
+    across = turned(job.stores, loops, everything)
+    if across is not None:
+        return write_turned(unit, name, across, job.stores, loops, chip, buffers)
     return _write_elements(unit, name, job, loops, everything, chip, buffers)
 
 
@@ -225,6 +229,7 @@ def _write_elements(
         nest = Nest(grid.f, chip.machine, name, bases)
         if width > 1 and lane is not None:
             nest.scope.lane = Lane(lane.atom, width, 1, width, lane.atom, width)
+            nest.access.aligned = True
         places = counters(number, extents)
         if width > 1:
             places[-1] = places[-1] * width

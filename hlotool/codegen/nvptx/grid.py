@@ -122,7 +122,7 @@ class DeviceGrid(Grid):
     def shared(self, kind: str, count: int) -> Ptr:
         name = f"shared{self.shared_bytes}_{self.name}"
         self.f.unit.shared(name, f"[{count} x {kind}] undef, align 64")
-        self.shared_bytes += aligned(count * BITS[kind] // 8)
+        self.shared_bytes += aligned(count * max(8, BITS[kind]) // 8)
         return Ptr(self.f, f"addrspacecast (ptr addrspace(3) @{name} to ptr)")
 
     def private(self, kind: str, count: int = 1) -> Private:
@@ -176,7 +176,7 @@ class EmulatedGrid(Grid):
         loop.end()
 
     def shared(self, kind: str, count: int) -> Ptr:
-        self.shared_bytes += aligned(count * BITS[kind] // 8)
+        self.shared_bytes += aligned(count * max(8, BITS[kind]) // 8)
         return self._room(kind, count)
 
     def private(self, kind: str, count: int = 1) -> Private:

@@ -9,8 +9,9 @@ some indices and bounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Annotated
 
@@ -18,16 +19,17 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Step
 from hlotool.codegen.llvm.control import begin_loop, conditional, when
 from hlotool.codegen.llvm.math.elements import compute_element, vector
-from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, Vector, number, where, zeros
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, number, where, zeros
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.loops.loops import LoopSpec, merge, plain
-from hlotool.codegen.loops.nodes import Node, closure, scope_of
+from hlotool.codegen.loops.nodes import Guards, Node, closure, scope_of
 from hlotool.codegen.nests.nest import Nest
 from hlotool.codegen.nvptx.chip import Chip
-from hlotool.codegen.nvptx.grid import Grid, Private, arguments, open_grid
-from hlotool.codegen.nvptx.spaces import bind_all, size_of
+from hlotool.codegen.nvptx.core_tiles import PIECE, SIDE, CoreTiles
+from hlotool.codegen.nvptx.grid import Grid, arguments, open_grid
+from hlotool.codegen.nvptx.matrix_tiles import MATRIX_TYPES, MatrixTiles
+from hlotool.codegen.nvptx.spaces import bind_all, size_of, within
 
 __all__ = ["Product", "product_of", "write_product"]
 
@@ -39,12 +41,6 @@ _TERMS: Annotated[int, Threshold("terms")] = 8
 
 _BUSY: Annotated[int, Threshold("blocks")] = 264
 """Blocks that keep a chip busy: tiles are smaller where there would be fewer."""
-
-_SIDE = 16
-"""Threads of a block along rows, and along columns."""
-
-_PIECE = 16
-"""Terms of the sums that are in shared memory at a time."""
 
 _KINDS = frozenset({"f32", "f64", "s32", "s64"})
 
@@ -93,16 +89,11 @@ class _Side:
     size: int
     by_terms: bool
 
-    @property
-    def pitch(self) -> int:
-        """Elements from one term to the next in shared memory, so that threads meet in few banks."""
-        return self.size + 4
-
 
 def _side(value: Node, loops: tuple[LoopSpec, ...], terms: tuple[LoopSpec, ...], own: int) -> _Side:
     loads = [node for node in closure([value]) if node.kind == "load"]
     by_terms = bool(terms) and any(load.index.coefficient(terms[-1].atom) == 1 for load in loads)
-    return _Side(value, loops, size_of(loops), own * _SIDE, by_terms)
+    return _Side(value, loops, size_of(loops), own * SIDE, by_terms)
 
 
 def write_product(
@@ -111,34 +102,51 @@ def write_product(
     """The grid of a product and of what is made of its result."""
     node, terms = product.node, product.terms
     batches, rows, columns = (size_of(loops) for loops in (product.batch, product.rows, product.columns))
-    kind = compute_element(node.type)
-    down, across = _tile(batches, rows, columns, BITS[kind])
-    left = _side(node.operands[0], product.rows, terms, down)
-    right = _side(node.operands[1], product.columns, terms, across)
+    kind, factors = compute_element(node.type), _factors(node, chip)
+    tile = MatrixTiles.tile if factors else _tile(batches, rows, columns, BITS[kind])
+    left, right = (
+        _side(_narrow(operand, factors), loops, terms, own)
+        for operand, loops, own in zip(node.operands[:2], (product.rows, product.columns), tile, strict=True)
+    )
     tiles = -(-rows // left.size), -(-columns // right.size)
-    threads = _SIDE * _SIDE
-    grid = open_grid(unit, name, chip, batches * prod(tiles), threads, buffers)
+    grid = open_grid(unit, name, chip, batches * prod(tiles), CoreTiles.threads, buffers)
     bases = arguments(grid, sorted(closure(stores), key=lambda n: n.serial), buffers)
     nest = Nest(grid.f, chip.machine, name, bases)
     item, first_row, first_column = _corner(grid.block, tiles, left.size, right.size)
     bind_all(nest.scope, product.batch, item)
-    held = [grid.shared(kind, _PIECE * side.pitch) for side in (left, right)]
-    sums = grid.private(kind, down * across)
-    zero = zeros(grid.f, kind, across)
+    sums: CoreTiles | MatrixTiles = MatrixTiles(grid, factors) if factors else CoreTiles(grid, kind, tile)
     with grid.phase(last=True) as thread:
-        for row in range(down):
-            grid.at(sums, thread, row * across).store(zero, align=BITS[kind] // 8)
-    count = size_of(terms)
-    piece = begin_loop(grid.f, 0, count, _PIECE)
+        sums.clear(thread)
+    piece = begin_loop(grid.f, 0, size_of(terms), sums.piece)
     with nest.scope.inner():
         with grid.phase() as thread:
-            _bring(grid, nest, node, left, terms, held[0], thread, first_row, piece.index)
-            _bring(grid, nest, None, right, terms, held[1], thread, first_column, piece.index)
+            for which, (side, first) in enumerate(((left, first_row), (right, first_column))):
+                put = partial(sums.put, which)
+                _bring(grid, nest, () if which else node.guards, side, terms, put, thread, first, piece.index)
         with grid.phase() as thread:
-            _multiply(grid, sums, held, (left, right), (down, across), thread)
+            sums.multiply(thread)
     piece.end()
-    _finish(grid, nest, product, stores, sums, (left, right), (first_row, first_column))
+    whole = grid.shared(kind, left.size * right.size)
+    with grid.phase() as thread:
+        sums.deposit(thread, whole)
+    _finish(grid, nest, product, stores, whole, (left, right), (first_row, first_column))
     return grid.finish()
+
+
+def _factors(node: Node, chip: Chip) -> str:
+    """The type of 16 bits that both factors of a sum come in, if the chip has units for that; else nothing."""
+    kinds = {operand.operands[0].type if _is_widened(operand) else operand.type for operand in node.operands[:2]}
+    (kind,) = kinds if len(kinds) == 1 else ("",)
+    return kind if node.type == "f32" and kind in MATRIX_TYPES and chip.has_matrices else ""
+
+
+def _is_widened(node: Node) -> bool:
+    return node.kind == "elementwise" and node.opcode == "convert" and node.operands[0].type in MATRIX_TYPES
+
+
+def _narrow(operand: Node, factors: str) -> Node:
+    """What is brought of an operand: what it was before it was widened, where that is multiplied."""
+    return operand.operands[0] if factors else operand
 
 
 _TILES = ((8, 4), (4, 4), (4, 2), (2, 2))
@@ -148,7 +156,7 @@ _TILES = ((8, 4), (4, 4), (4, 2), (2, 2))
 def _tile(batches: int, rows: int, columns: int, bits: int) -> tuple[int, int]:
     """The tile of a thread: the largest one of which there are enough, and whose sums fit shared memory."""
     for down, across in _TILES:
-        blocks = batches * -(-rows // (down * _SIDE)) * -(-columns // (across * _SIDE))
+        blocks = batches * -(-rows // (down * SIDE)) * -(-columns // (across * SIDE))
         if blocks >= _BUSY and down * across * bits <= _TILES[0][0] * _TILES[0][1] * 32:
             return down, across
     return _TILES[-1]
@@ -164,24 +172,20 @@ def _corner(block: Index, tiles: tuple[int, int], down: int, across: int) -> tup
 
 
 def _bring(
-    grid: Grid, nest: Nest, product: Node | None, side: _Side, terms: Sequence[LoopSpec], held: Ptr, thread: Int,
-    first: Index, term: Index,
+    grid: Grid, nest: Nest, guards: Guards, side: _Side, terms: Sequence[LoopSpec],
+    put: Callable[[Index, Index, Vector], None], thread: Int, first: Index, term: Index,
 ) -> None:  # fmt: skip
-    """Bring the elements of an operand for a piece of the sums to shared memory; outside of the operand, and where the
-    guards of `product` fail, that are zeros."""
-    kind, scope = compute_element(side.value.type), nest.scope
-    guards = () if product is None else product.guards
+    """Bring the elements of an operand for a piece of the sums to shared memory; outside of the operand, and where
+    `guards` fail, that are zeros."""
+    scope = nest.scope
     sources = [atom.source for guard in guards for atom in guard.index.atoms() if isinstance(atom.source, Node)]
     nodes = scope_of([side.value, *sources])
-    loop = begin_loop(grid.f, thread, side.size * _PIECE, grid.threads)
-    item = loop.index
-    if side.by_terms:
-        own, along = item // _PIECE, item % _PIECE
-    else:
-        own, along = item // side.size, item % side.size
-        own, along = along, own
+    loop = begin_loop(grid.f, thread, side.size * PIECE, grid.threads)
+    width = PIECE if side.by_terms else side.size
+    outer, inner = loop.index // width, loop.index % width
+    own, along = (outer, inner) if side.by_terms else (inner, outer)
     place, count = number(grid.f, own).plus(first), number(grid.f, along).plus(term)
-    zero = zeros(grid.f, kind)
+    zero = zeros(grid.f, compute_element(side.value.type))
 
     def bring() -> tuple[Vector]:
         with scope.inner():
@@ -193,71 +197,18 @@ def _bring(
                 value = where(nest.indices.condition(guards, 0), value, zero)
             return (value,)
 
-    is_there = _both(_below(place, side.extent, side.size), _below(count, size_of(terms), _PIECE))
-    (value,) = conditional(is_there, bring, zero)
-    held.at(kind, number(grid.f, along) * side.pitch).at(kind, own).store(value)
+    (value,) = conditional(within(place, side.extent, side.size, count, size_of(terms), PIECE), bring, zero)
+    put(own, along, value)
     loop.end()
 
 
-def _below(index: Int, limit: int, step: int) -> Truth:
-    """Whether an index within a multiple of `step` is below `limit`."""
-    return True if limit % step == 0 else index < limit
-
-
-def _both(a: Truth, b: Truth) -> Truth:
-    return b & a if isinstance(b, bool) and not isinstance(a, bool) else a & b
-
-
-def _corner_of(thread: Int, tile: tuple[int, int]) -> tuple[Index, Index]:
-    """The first row and column of a thread's tile within that of its block."""
-    return (thread // _SIDE) * tile[0], number(thread.f, thread % _SIDE) * tile[1]
-
-
-def _rows_of(grid: Grid, kind: str, tile: tuple[int, int], sums: Ptr) -> list[Ptr]:
-    """Where the rows of a thread's sums are."""
-    return [sums.at(kind, row * tile[1]) for row in range(tile[0])]
-
-
-def _align(kind: str, lanes: int) -> int:
-    return min(16, lanes * BITS[kind] // 8)
-
-
-def _multiply(
-    grid: Grid, sums: Private, held: Sequence[Ptr], sides: tuple[_Side, _Side], tile: tuple[int, int], thread: Int
-) -> None:
-    """Add the products of a piece of the sums to those of a thread."""
-    kind, (down, across) = sums.kind, tile
-    row, column = _corner_of(thread, tile)
-    places = _rows_of(grid, kind, tile, grid.at(sums, thread))
-    before = [place.load(kind, across, _align(kind, across)) for place in places]
-    loop = begin_loop(grid.f, 0, _PIECE, 1, *before)
-    left, right = (
-        base.at(kind, number(grid.f, loop.index) * side.pitch).at(kind, first)
-        for base, side, first in zip(held, sides, (row, column), strict=True)
-    )
-    factors = left.load(kind, down, _align(kind, down))
-    others = right.load(kind, across, _align(kind, across))
-    after = []
-    for n, total in enumerate(loop.values):
-        factor = factors[n].spread(across)
-        after.append(fma(factor, others, total) if total.is_float else factor * others + total)
-    for place, total in zip(places, loop.end(*after), strict=True):
-        place.store(total, _align(kind, across))
-
-
 def _finish(
-    grid: Grid, nest: Nest, product: Product, stores: Sequence[Node], sums: Private, sides: tuple[_Side, _Side],
+    grid: Grid, nest: Nest, product: Product, stores: Sequence[Node], whole: Ptr, sides: tuple[_Side, _Side],
     corner: tuple[Index, Index],
 ) -> None:  # fmt: skip
     """Compute what is made of the sums, neighbouring threads for neighbours in memory."""
-    kind, (left, right), node = sums.kind, sides, product.node
-    tile = left.size // _SIDE, right.size // _SIDE
-    whole = grid.shared(kind, left.size * right.size)
-    with grid.phase() as thread:
-        row, column = _corner_of(thread, tile)
-        for n, place in enumerate(_rows_of(grid, kind, tile, grid.at(sums, thread))):
-            at = whole.at(kind, (row + n) * right.size).at(kind, column)
-            at.store(place.load(kind, tile[1], _align(kind, tile[1])), _align(kind, tile[1]))
+    (left, right), node = sides, product.node
+    kind = compute_element(node.type)
     rest = [n for n in scope_of(stores, (node,)) if n is not node]
     by_rows = bool(product.rows) and any(s.index.coefficient(product.rows[-1].atom) == 1 for s in stores)
     with grid.phase(last=True) as thread:
@@ -275,5 +226,5 @@ def _finish(
                 nest.scope.values.keep(node, (total,))
                 nest.run((), rest)
 
-        when(_both(_below(own, left.extent, left.size), _below(beside, right.extent, right.size)), store)
+        when(within(own, left.extent, left.size, beside, right.extent, right.size), store)
         loop.end()

@@ -11,12 +11,12 @@ from hlotool.codegen.kernels import Constants, Kernels, functions_of, identifier
 from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
 from hlotool.codegen.nvptx.chip import Chip
 from hlotool.codegen.plan.arena import place
-from hlotool.codegen.plan.buffers import assign, branch_computations
+from hlotool.codegen.plan.buffers import assign, branch_computations, start_of
 from hlotool.codegen.plan.steps import HOST, HostCall, KernelUse, Routine
 from hlotool.codegen.plan.units import Units
 from hlotool.codegen.plan.values import Assignment, Copy, Value, array_leaves
 from hlotool.codegen.target import Target
-from hlotool.ir import Computation, Instruction, Module, byte_size
+from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.devices import check_devices
 
 __all__ = ["build"]
@@ -59,19 +59,7 @@ def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> Launc
 
 def _starts(assignment: Assignment) -> dict[Value, int]:
     """The bytes at which slices begin that are views."""
-    found: dict[Value, int] = {}
-    for part in assignment.views:
-        sizes, stride, start = part.shape.dimensions, byte_size(part.shape.element_type), 0
-        for d in range(part.shape.rank - 1, -1, -1):
-            extent = part.operands[0].shape.dimensions[d]
-            if part.opcode == "slice":
-                own = part.attributes["slice"][d].start
-            else:
-                own = min(max(int(part.operands[1 + d].literal.value()), 0), extent - sizes[d])
-            start += own * stride
-            stride *= extent
-        found[assignment.leaves[part][0].find()] = start
-    return found
+    return {assignment.leaves[part][0].find(): start_of(part) or 0 for part in assignment.views}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from hlotool.codegen.llvm.values import Index, Int, Vector
+from hlotool.codegen.llvm.values import Index, Int, Truth, Vector
 from hlotool.codegen.loops.loops import LoopSpec
 from hlotool.codegen.nests.scope import Scope
 
-__all__ = ["bind_all", "counters", "size_of"]
+__all__ = ["bind_all", "counters", "size_of", "within"]
 
 
 def size_of(loops: Sequence[LoopSpec]) -> int:
@@ -52,3 +52,10 @@ def bind_all(scope: Scope, loops: Sequence[LoopSpec], linear: Index) -> None:
     """Let the variables of `loops` have the values of setting number `linear`."""
     for loop, counter in zip(loops, counters(linear, [loop.extent for loop in loops]), strict=True):
         scope.bind(loop, counter)
+
+
+def within(a: Int, extent: int, step: int, b: Int, other: int, width: int) -> Truth:
+    """Whether `a`, within a multiple of `step`, is below `extent`, and `b`, within one of `width`, below `other`."""
+    first: Truth = True if extent % step == 0 else a < extent
+    second: Truth = True if other % width == 0 else b < other
+    return second & first if isinstance(first, bool) and not isinstance(second, bool) else first & second

@@ -28,12 +28,15 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.views import is_view, views_in_order
 from hlotool.codegen.plan.parts import join_all, leave_out, stack_all
 from hlotool.codegen.plan.values import Assignment, Copy, Value, array_leaves, later, merged, overlap
-from hlotool.ir import Computation, Instruction, Shape
+from hlotool.ir import Computation, Instruction, Shape, byte_size
 
-__all__ = ["ALIASES", "assign", "branch_computations", "occupy"]
+__all__ = ["ALIASES", "GRAIN", "assign", "branch_computations", "occupy", "start_of"]
 
 SWAPPED_BYTES: Annotated[int, Threshold("bytes")] = 1024
 """Loop state as large as this is not copied for the next trip, but changes places with it; less is soon copied."""
+
+GRAIN = 16
+"""Bytes to a multiple of which places are aligned where none moves: what a device reads at once."""
 
 ALIASES = frozenset(
     {"tuple", "get-tuple-element", "bitcast", "reshape", "opt-barrier", "after-all", "add-dependency", "domain"}
@@ -58,7 +61,8 @@ def assign(
 
     `in_place` says which (output leaf, operand) pairs of an instruction may share storage when the operand is dead
     afterwards.  Every while and conditional must own its computations.  Where nothing `moves`, every place is known
-    before anything runs.  `place` completes the result once the kernels have asked for scratch.
+    before anything runs, and a multiple of `GRAIN` bytes.  `place` completes the result once the kernels have asked for
+    scratch.
     """
     log = DecisionLog() if log is None else log
     log.pass_name = "buffer-assignment"
@@ -82,7 +86,7 @@ def assign(
         else:
             _merge_branches(result, instruction, walker.ends)
     if walker.joins:
-        join_all(result, walker.joins, entry.root, log)
+        join_all(result, walker.joins, entry.root, log, 1 if moves else GRAIN)
     if walker.stackings:
         leave_out(result, log)
         if moves:
@@ -164,7 +168,7 @@ class _Walker:
                     self.loop(instruction)
                 case "conditional":
                     self.branches(instruction)
-                case _ if instruction in views or (self.can_view(instruction) and is_view(instruction)):
+                case _ if instruction in views or (is_view(instruction) and self.can_view(instruction)):
                     views.add(instruction)
                     value = self.new(instruction.shape)
                     (value.whole,) = operands[0]
@@ -176,7 +180,8 @@ class _Walker:
 
     def can_view(self, part: Instruction) -> bool:
         """Whether the place of a slice may be that of a part of its operand."""
-        return self.moves or all(start.opcode == "constant" for start in part.operands[1:])
+        start = None if self.moves else start_of(part)
+        return self.moves or (start is not None and start % GRAIN == 0)
 
     def element(self, instruction: Instruction) -> slice:
         """The leaves of its operand that a get-tuple-element takes."""
@@ -263,6 +268,22 @@ def _union(into: Value, other: Value) -> Value:
     if into.claim is None or other.parameter is not None:
         into.claim = other.claim
     return into
+
+
+def start_of(part: Instruction) -> int | None:
+    """The byte of its operand at which a slice begins whose elements lie side by side; None if nobody knows yet."""
+    start, stride = 0, byte_size(part.shape.element_type)
+    for d in range(part.shape.rank - 1, -1, -1):
+        extent = part.operands[0].shape.dimensions[d]
+        if part.opcode == "slice":
+            own = part.attributes["slice"][d].start
+        elif part.operands[1 + d].opcode != "constant":
+            return None
+        else:
+            own = min(max(int(part.operands[1 + d].literal.value()), 0), extent - part.shape.dimensions[d])
+        start += own * stride
+        stride *= extent
+    return start
 
 
 def _try_merge(first: Value, second: Value, start: int | None = None) -> bool:

@@ -20,8 +20,11 @@ _FILLS = frozenset({"broadcast", "copy", "fusion", "iota"})
 """What initial states are that nobody reads: kernels of their own without effects."""
 
 
-def join_all(result: Assignment, joins: list[Instruction], root: Instruction, log: DecisionLog) -> None:
-    """Let operands of concatenates be computed in the part of the result that they are, so that nothing is copied.
+def join_all(
+    result: Assignment, joins: list[Instruction], root: Instruction, log: DecisionLog, grain: int = 1
+) -> None:
+    """Let operands of concatenates be computed in the part of the result that they are, so that nothing is copied: of
+    those that begin at a multiple of `grain` bytes.
 
     The result is then alive from the first of them on, and an operand that others read too as long as they do.
     """
@@ -39,6 +42,8 @@ def join_all(result: Assignment, joins: list[Instruction], root: Instruction, lo
             part = value.find()
             size = operand.shape.byte_size
             rule, reason = _obstacle(join, operand, part)
+            if not rule and start % grain:
+                rule, reason = "operand-scattered", f"it would begin at no multiple of {grain} bytes"
             if not rule and (part in results or part.claim is not None):
                 rule, reason = "operand-needed", "it is a result of the program too"
             alone = free and part not in several
