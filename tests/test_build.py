@@ -243,6 +243,29 @@ def test_two_threads_at_once(tmp_path: Path) -> None:
         run_driver(build(module, tmp_path / path.stem), arrays, threads=2)
 
 
+PARALLEL = """HloModule parallel
+add { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[400,1000] parameter(0)
+  y = f32[300,400] parameter(1)
+  t = f32[400,1000] tanh(x)
+  d = f32[300,1000] dot(y, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[] constant(0)
+  r = f32[300] reduce(d, z), dimensions={1}, to_apply=add
+  ROOT o = (f32[300,1000], f32[300]) tuple(d, r)
+}
+"""
+
+
+def test_threads_of_the_library(tmp_path: Path) -> None:
+    built = build(parse(PARALLEL), tmp_path, machines=[replace(machine(), cores=4)])
+    assert ran([c_program(built, PROGRAMS / "threads.c")], tmp_path).split() == ["1", "1", "1", "1"]
+    arrays = random_inputs(parse(PARALLEL), 0)
+    same(run_driver(built, arrays), compile_module(parse(PARALLEL), machine=built.machines[0])(*arrays))
+
+
 @pytest.mark.parametrize("tool", ["valgrind", "address sanitizer", "thread sanitizer"])
 def test_memory_is_used_as_it_should_be(tool: str, tmp_path: Path) -> None:
     if tool == "valgrind" and shutil.which(tool) is None:

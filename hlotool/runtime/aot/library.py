@@ -17,6 +17,7 @@ from hlotool.runtime.aot.interface import ALIGNMENT, Array, Entry, Interface
 from hlotool.runtime.aot.metadata import with_sizes
 from hlotool.runtime.aot.reflection import ABI
 from hlotool.runtime.aot.symbols import function_sizes
+from hlotool.runtime.aot.threads import Threads, threads_of
 from hlotool.runtime.aot.weights import code_id, weights_file
 from hlotool.version import __version__
 
@@ -25,11 +26,12 @@ __all__ = ["Library", "library_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A library: its object, the parts of the file with its weights (none where the object has all constants), and what
-    its manifest says."""
+    """A library: its object, that of its threads, the parts of the file with its weights (none where the object has all
+    constants), and what its manifest says."""
 
     interface: Interface
     object: bytes
+    threads: Threads | None
     weights: tuple[bytes, ...]
     manifest: Mapping[str, Any] = field(repr=False)
 
@@ -74,6 +76,7 @@ def library_of(
     return Library(
         interface=interface,
         object=with_sizes(data, sizes),
+        threads=threads_of(interface.name, machines[0]),
         weights=weights,
         manifest={**about, "functions": {name: sizes.get(name, 0) for name in functions}},
     )
