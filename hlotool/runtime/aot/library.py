@@ -66,7 +66,8 @@ def library_of(
         interface=interface, machines=tuple(machines), programs=tuple(map(tuple, programs)), constants=constants,
         external=external, code=identity, texts=tuple(map(tuple, texts)), random=tuple(random),
     )  # fmt: skip
-    weights: tuple[bytes, ...] = weights_file(constants, identity) if external else ()
+    order = ">" if machines[0].is_big_endian else "<"
+    weights: tuple[bytes, ...] = weights_file(constants, identity, order) if external else ()
     about = _about(code, options)
     if weights:
         digest = sha256(b"".join(weights))
@@ -84,7 +85,6 @@ def library_of(
 
 def _about(code: Code, options: Mapping[str, Any]) -> dict[str, Any]:
     interface, machine = code.interface, code.machines[0]
-    big = machine.triple.partition("-")[0] in ("s390x", "powerpc64", "ppc64")
     return {
         "schema_version": 1,
         "kind": "library",
@@ -93,7 +93,7 @@ def _about(code: Code, options: Mapping[str, Any]) -> dict[str, Any]:
         "abi": ABI,
         "triple": machine.triple,
         "processors": [own.cpu for own in code.machines],
-        "byte_order": "big" if big else "little",
+        "byte_order": "big" if machine.is_big_endian else "little",
         "alignment": {"arrays": 1, "workspace": ALIGNMENT, "weights": ALIGNMENT},
         "options": dict(options),
         "constant_bytes": len(code.constants),
