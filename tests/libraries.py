@@ -35,6 +35,7 @@ class Built:
 
     library: Library
     folder: Path
+    machines: tuple[Machine, ...]
 
     @property
     def name(self) -> str:
@@ -62,7 +63,7 @@ def build(
     folder.mkdir(parents=True, exist_ok=True)
     for path, parts in files_of(library, kind).items():
         (folder / path).write_bytes(b"".join(parts))
-    return Built(library, folder)
+    return Built(library, folder, chosen.machines)
 
 
 def ran(words: Sequence[object], folder: Path, code: int = 0) -> str:

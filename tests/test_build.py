@@ -18,7 +18,7 @@ from conftest import ROOT, Run
 from libraries import DRIVER, Built, build, c_program, machine, needs_cc, ran, run_driver
 from models import model
 
-from hlotool.codegen.machine import named, runs_here
+from hlotool.codegen.machine import Numerics, named, of_triple, runs_here
 from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
 from hlotool.evaluate.truth import bounded_results
@@ -241,6 +241,29 @@ def test_two_threads_at_once(tmp_path: Path) -> None:
         module = read(path)
         arrays = random_inputs(module, 5)
         run_driver(build(module, tmp_path / path.stem), arrays, threads=2)
+
+
+PARALLEL = """HloModule parallel
+add { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT c = f32[] add(a, b) }
+ENTRY e {
+  x = f32[400,1000] parameter(0)
+  y = f32[300,400] parameter(1)
+  t = f32[400,1000] tanh(x)
+  d = f32[300,1000] dot(y, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  z = f32[] constant(0)
+  r = f32[300] reduce(d, z), dimensions={1}, to_apply=add
+  ROOT o = (f32[300,1000], f32[300]) tuple(d, r)
+}
+"""
+
+
+def test_threads_of_the_library(tmp_path: Path) -> None:
+    built = build(parse(PARALLEL), tmp_path, machines=[replace(machine(), cores=4)])
+    assert ran([c_program(built, PROGRAMS / "threads.c")], tmp_path).split() == ["1", "1", "1", "1"]
+    arrays = random_inputs(parse(PARALLEL), 0)
+    same(run_driver(built, arrays), compile_module(parse(PARALLEL), machine=built.machines[0])(*arrays))
 
 
 @pytest.mark.parametrize("tool", ["valgrind", "address sanitizer", "thread sanitizer"])
@@ -492,6 +515,7 @@ def test_build_refuses(hlotool: Run, tmp_path: Path) -> None:
         ([sample, "--cpu", "x86-64-v3", "--triple", "aarch64-linux-gnu"], 2, "none of aarch64-linux-gnu"),
         ([sample, "--triple", "nowhere-at-all"], 2, "no such target"),
         ([sample, "--name", "int"], 3, "expected letters"),
+        ([sample, "--triple", "wasm32-unknown-unknown"], 4, "64-bit addresses"),
         (["absent.hlo"], 3, "cannot read"),
     ):
         done = hlotool("build", "-o", "out", *words)
@@ -515,6 +539,26 @@ def test_objects_for_other_systems(hlotool: Run, tmp_path: Path, triple: str) ->
     assert about["byte_order"] == ("big" if triple.startswith("s390x") else "little")
     if data.startswith(b"\x7fELF"):
         assert sum(about["functions"].values()) == sum(function_sizes(data)[name] for name in about["functions"]) > 0
+
+
+def test_weights_for_big_endian_processors(tmp_path: Path) -> None:
+    """The same numbers, each with its high bytes first, and words of the head, too."""
+    machines = [of_triple("s390x-linux-gnu")]
+    big = build(dense(1), tmp_path / "big", machines=machines, kind="object")
+    little = build(dense(1), tmp_path / "little", machines=[of_triple("riscv64-unknown-linux-gnu")], kind="object")
+    both = (big.library, ">"), (little.library, "<")
+    heads = [np.frombuffer(library.weights[0], f"{order}u8").tolist() for library, order in both]
+    assert [head[:3] for head in heads] == 2 * [[heads[0][0], heads[0][1], len(big.library.weights[1])]]
+    first, second = (np.frombuffer(library.weights[1], f"{order}f4") for library, order in both)
+    assert first.tolist() == second.tolist()
+
+
+def test_flushed_denormals(tmp_path: Path) -> None:
+    module = parse("HloModule m\nENTRY e { x = f32[4] parameter(0)\n ROOT y = f32[4] add(x, x) }\n")
+    flushing = replace(machine(), numerics=Numerics(flush_denormals=True))
+    x = np.full(4, 1e-40, np.float32)
+    assert run_driver(build(module, tmp_path / "usual"), [x])[0].all()
+    assert not run_driver(build(module, tmp_path / "flushing", machines=[flushing]), [x])[0].any()
 
 
 def test_inspect_finds_libraries_in_programs(hlotool: Run, tmp_path: Path) -> None:

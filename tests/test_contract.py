@@ -39,10 +39,11 @@ ENTRY main {
 }
 """
 CHECKED = "// RUN: hlotool opt %s -p none\n// CHECK: add(\n" + SMALL
+OPTIONS = {"pipeline": "default", "donate": [], "excess_precision": False, "flush_denormals": False}
 LIBRARY = {
     "schema_version": 1, "kind": "library", "name": "small", "hlotool": "0", "abi": 1, "triple": "x86_64-linux-gnu",
     "processors": ["x86-64"], "byte_order": "little", "constant_bytes": 0, "weights": None, "random": [],
-    "alignment": {"arrays": 1, "workspace": 64, "weights": 64}, "options": {"pipeline": "default", "donate": []},
+    "alignment": {"arrays": 1, "workspace": 64, "weights": 64}, "options": OPTIONS,
     "entries": [{
         "name": "run", "module": "small", "file": "small.hlo", "sha256": 64 * "0", "workspace_bytes": 64,
         "arguments": [], "kernels": {}, "results": [{

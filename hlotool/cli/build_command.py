@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -14,12 +15,12 @@ from hlotool.analysis.donation import Donate
 from hlotool.cli.common import read_source
 from hlotool.cli.compiling import compiling
 from hlotool.cli.completion import cpus
-from hlotool.cli.options import donate_option, form_option, strict_option
+from hlotool.cli.options import donate_option, form_option, numerics_options, strict_option
 from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import passes_options
 from hlotool.cli.sizes import Size
 from hlotool.cli.words import say
-from hlotool.codegen.machine import Machine, default_machine, named, of_triple
+from hlotool.codegen.machine import Machine, Numerics, default_machine, named, of_triple
 from hlotool.driver.library import LibraryOptions, build_library
 from hlotool.ir import ExecutionError
 from hlotool.passes import parse_pipeline
@@ -83,11 +84,13 @@ def _entries(context: click.Context, parameter: click.Parameter, values: Sequenc
 )
 @donate_option
 @passes_options()
+@numerics_options
 @strict_option
 @form_option("text", "json")
 def command(
     file: str | None, output: str, kind: str, name: str | None, entries: Mapping[str, str],
-    processors: Sequence[str], triple: str | None, weights_above: int, donate: Donate, passes: str, form: str,
+    processors: Sequence[str], triple: str | None, weights_above: int, donate: Donate, passes: str,
+    excess_precision: bool, flush_denormals: bool, form: str,
 ) -> None:  # fmt: skip
     """Build a library of FILE, for programs in C, C++, Rust and Python that know nothing of hlotool.
 
@@ -107,7 +110,8 @@ def command(
     if name is None:
         first = next(iter(files.values()))
         name = identifier("model" if first == "-" else Path(first).name.partition(".")[0])
-    machines = _chosen(processors, triple)
+    numerics = Numerics(excess_precision, flush_denormals)
+    machines = tuple(replace(machine, numerics=numerics) for machine in _chosen(processors, triple))
     sources = {entry: _source(path) for entry, path in files.items()}
     options = LibraryOptions(
         machines=machines, pipeline=parse_pipeline(passes), donate=donate, weights_above=weights_above

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -105,9 +106,11 @@ class Kernels:
 
 
 class Constants:
-    """One block with all literals that kernels read, equal ones once."""
+    """One block with all literals that kernels read, equal ones once; as processors read them whose high bytes come
+    first, if they are `swapped`."""
 
-    def __init__(self) -> None:
+    def __init__(self, swapped: bool = False) -> None:
+        self._swapped = swapped
         self._places: dict[bytes, int] = {}
         self._size = 0
 
@@ -118,12 +121,19 @@ class Constants:
             if instruction.opcode != "constant":
                 continue
             for value, leaf in zip(values, instruction.literal.leaves(), strict=True):
-                data = np.ascontiguousarray(leaf.value()).tobytes()
+                data = self._data(leaf.value())
                 if data not in self._places:
                     self._places[data] = self._size
                     self._size += _padded(data)
                 offsets[value] = self._places[data]
         return offsets
+
+    def _data(self, value: npt.NDArray[Any]) -> bytes:
+        array = np.ascontiguousarray(value)
+        if not self._swapped or array.itemsize == 1:
+            return array.tobytes()
+        part = array.itemsize // (2 if np.iscomplexobj(array) else 1)
+        return np.frombuffer(array.tobytes(), f"u{part}").byteswap().tobytes()
 
     def block(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(b"".join(data.ljust(_padded(data), b"\0") for data in self._places), np.uint8)

@@ -61,6 +61,11 @@ class Machine:
         name = self.triple.partition("-")[0]
         return "" if self.portable else _ARCHITECTURES.get(name, "")
 
+    @property
+    def is_big_endian(self) -> bool:
+        """Whether numbers lie in memory with their high bytes first."""
+        return self.triple.partition("-")[0] in _BIG_ENDIAN
+
     def lanes(self, bits: int) -> int:
         """Elements of `bits` bits in one vector register."""
         return max(1, self.vector_bits // bits)
@@ -249,5 +254,7 @@ _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", 
 
 _GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""
+
+_BIG_ENDIAN = frozenset({"s390x", "ppc64", "powerpc64", "ppc", "powerpc", "sparcv9", "aarch64_be", "mips64", "mips"})
 
 _L3_PER_CORE = 16 << 20

@@ -23,6 +23,7 @@ from hlotool.runtime.aot.identifiers import is_identifier
 from hlotool.runtime.aot.interface import Interface, Source, interface_of
 from hlotool.runtime.aot.library import Library, library_of
 from hlotool.runtime.aot.processors import check_levels
+from hlotool.runtime.target_machines import pointer_bits
 from hlotool.text.printer import print_instruction
 
 __all__ = ["RESERVED", "LibraryOptions", "build_library"]
@@ -57,15 +58,22 @@ def build_library(name: str, sources: Mapping[str, Source], options: LibraryOpti
         raise InputError("names of entries differ in more than case: their constants are in capitals")
     machines = [without_tiles(machine) for machine in options.machines]
     check_levels(machines)
+    if pointer_bits(machines[0]) != 64:
+        raise UnsupportedError(f"{machines[0].triple}: libraries are for processors with 64-bit addresses")
     for source in sources.values():
         check(source.module)
         refuse_elided(source.module)
-    constants = Constants()
+    constants = Constants(machines[0].is_big_endian)
     programs = [_programs(sources, machine, level, options, constants) for level, machine in enumerate(machines)]
     sites = [call.instruction for row in programs for program in row for call in program.host_calls]
     interface: Interface = interface_of(name, sources, programs, {i: print_instruction(i) for i in sites})
     block = constants.block()
-    about = {"pipeline": str(options.pipeline), "donate": options.donate or []}
+    about = {
+        "pipeline": str(options.pipeline),
+        "donate": options.donate or [],
+        "excess_precision": machines[0].numerics.excess_precision,
+        "flush_denormals": machines[0].numerics.flush_denormals,
+    }
     return library_of(
         interface, programs, machines, block, external=len(block) > options.weights_above, options=about
     )

@@ -50,10 +50,12 @@ from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import monotonic_clock, native_text
 from hlotool.runtime.object_code import compiled
 
-__all__ = ["default_threads", "pool_text", "symbols"]
+__all__ = ["LIBRARY_THREADS", "default_threads", "has_threads", "library_pool", "pool_text", "symbols"]
 
 _SPIN_NANOSECONDS = 70_000
 _MOST_THREADS = 256
+LIBRARY_THREADS = 64
+"""The most threads of a pool that belongs to a caller."""
 _PARTS = 64  # of a range
 _MISSES = 16  # calls that found no worker awake, of which the last one wakes them
 _building = threading.RLock()
@@ -81,7 +83,7 @@ def symbols(threads: int | None = None) -> dict[str, int]:
 def _binding(threads: int) -> Library:
     """A library whose ``hlo_parallel`` is the pool's, at a fixed number of threads."""
     machine = host()
-    if threads <= 1 or not _has_threads(machine.triple):
+    if threads <= 1 or not has_threads(machine.triple):
         return load(compiled([native_text("pool_serial")], machine, cache=default_cache()))
     text = native_text("pool_threads", THREADS=threads)
     objects = compiled([text], machine, cache=default_cache())
@@ -101,21 +103,37 @@ def _pool() -> Library:
     return library
 
 
-def _has_threads(triple: str) -> bool:
+def has_threads(triple: str) -> bool:
+    """Whether a system has the threads of POSIX."""
     return "windows" not in triple and "wasm" not in triple
 
 
 def pool_text(machine: Machine, futex: bool | None = None) -> str:
-    """The pool's LLVM IR for `machine`; `futex` False takes a condition variable where Linux has futexes."""
+    """LLVM IR of the pool of a process; `futex` False takes a condition variable where Linux has futexes."""
+    kept = "%detached = call i32 @pthread_detach(i64 %handle)"
+    return _text(machine, futex, _MOST_THREADS, kept) + native_text("pool_process", WORDS=_MOST_THREADS // 64)
+
+
+def library_pool(name: str, machine: Machine, **values: object) -> tuple[str, int]:
+    """LLVM IR of a pool in memory of its caller, whose functions begin with `name`, and how many bytes it takes."""
+    kept = "store i64 %handle, ptr %thread_at"
+    text = _text(machine, None, LIBRARY_THREADS, kept)
+    size = 128 * (4 + 2 * LIBRARY_THREADS) + 16 + 2 * 256  # what %pool is
+    return text + native_text("pool_library", NAME=name, THREADS=LIBRARY_THREADS, **values), size
+
+
+def _text(machine: Machine, futex: bool | None, threads: int, keep: str) -> str:
+    """A pool of at most so many `threads`, whose handles it keeps by the instruction `keep`."""
     architecture = machine.triple.split("-")[0]
     if futex is None:
         futex = "linux" in machine.triple and architecture in _FUTEX_NUMBERS
     sleeping = native_text("pool_futex", FUTEX=_FUTEX_NUMBERS[architecture]) if futex else native_text("pool_condition")
     pause, declaration = _pause(architecture)
     mode, more = _default_mode(architecture)
+    words = threads // 64
     text = native_text(
-        "pool", PAUSE=pause, MODE=mode, MONOTONIC=monotonic_clock(machine), SPIN=_SPIN_NANOSECONDS,
-        WORDS=_MOST_THREADS // 64, THREADS=_MOST_THREADS, PARTS=_PARTS, LESS=_PARTS - 1, MISSES=_MISSES,
+        "pool", PAUSE=pause, MODE=mode, MONOTONIC=monotonic_clock(machine), SPIN=_SPIN_NANOSECONDS, KEEP=keep,
+        WORDS=words, ROOM=128 - 8 * words, THREADS=threads, PARTS=_PARTS, LESS=_PARTS - 1, MISSES=_MISSES,
     )  # fmt: skip
     return declaration + more + text + sleeping
 

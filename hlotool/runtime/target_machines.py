@@ -13,6 +13,7 @@ and fro around a compilation, for others may be under way, and LLVM takes each s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -24,7 +25,7 @@ from hlotool.codegen.machine import Machine
 if TYPE_CHECKING:  # it takes long to load, and nothing is compiled for --help
     from llvmlite import binding
 
-__all__ = ["SWITCHES", "Emitters", "both_emitters", "emitter", "initialize", "target_machine"]
+__all__ = ["SWITCHES", "Emitters", "both_emitters", "emitter", "initialize", "pointer_bits", "target_machine"]
 
 SWITCHES = ("-disable-lsr", "-disable-constant-hoisting", "-disable-post-ra")
 """LLVM's switches that make other code."""
@@ -54,6 +55,13 @@ def target_machine(machine: Machine, quick: bool = False) -> binding.TargetMachi
     return target.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=0 if quick else 2, reloc="pic", codemodel="small"
     )
+
+
+def pointer_bits(machine: Machine) -> int:
+    """How wide addresses are."""
+    with emitter(machine) as target:
+        found = re.search(r"-p:([0-9]+):", str(target.target_data))
+        return int(found[1]) if found else 64
 
 
 @cache

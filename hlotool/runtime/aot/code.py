@@ -193,7 +193,8 @@ def _way_in(name: str, number: int, entry: Entry, programs: Sequence[Program]) -
     rows = [f"%code {{ ptr @{program.entry}, i64 {program.assignment.arena_bytes} }}" for program in programs]
     codes = f"@codes_{number} = internal constant [{len(rows)} x %code] [{', '.join(rows)}]"
     declared = [f"declare void @{program.entry}(ptr)" for program in programs]
-    own = f"ptr getelementptr (%entry, ptr @entries, i64 {number})"
+    shares = str(any(array.alias >= 0 for array in entry.results)).lower()
+    own = f"ptr getelementptr (%entry, ptr @entries, i64 {number}), i1 {shares}"
     given = "ptr %arguments, ptr %results, ptr %workspace, i64 %bytes, ptr %context"
     function = (
         f"define i32 @{name}_{entry.name}({given}) nounwind {{\n"

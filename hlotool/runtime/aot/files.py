@@ -20,21 +20,27 @@ KINDS = ("static", "object", "shared")
 def files_of(library: Library, kind: str) -> Mapping[str, Sequence[bytes]]:
     """What to write, in parts; `linked` says what a shared library takes."""
     interface, triple = library.interface, str(library.manifest["triple"])
-    name = interface.name
+    name, threads = interface.name, library.threads
     about = f"Written by hlotool {__version__}; see {name}.json for what it was made of."
     files: dict[str, Sequence[bytes]] = {}
     match kind:
         case "static":
             path = f"{name}.lib" if "windows" in triple else f"lib{name}.a"
-            files[path] = [archive({"library.o": (library.object, library.offered)})]
+            members: dict[str, tuple[bytes, Sequence[str]]] = {"library.o": (library.object, library.offered)}
+            if threads is not None:
+                members["threads.o"] = (threads.object, threads.offered)
+            files[path] = [archive(members)]
         case "object":
             files[f"{name}.o"] = [library.object]
+            if threads is not None:
+                files[f"{name}_threads.o"] = [threads.object]
         case _:
-            files[shared_name(name, triple)] = [linked(library.object, name, triple)]
-            files[f"{name}.py"] = [python_wrapper(interface).encode()]
+            objects = [library.object, *([threads.object] if threads is not None else ())]
+            files[shared_name(name, triple)] = [linked(objects, name, triple)]
+            files[f"{name}.py"] = [python_wrapper(interface, 0 if threads is None else threads.bytes).encode()]
     weights = library.manifest["weights"]
     size = weights["bytes"] if weights else 0
-    files[f"{name}.h"] = [header(interface, size, library.manifest["random"], about).encode()]
+    files[f"{name}.h"] = [header(interface, size, library.manifest["random"], threads, about).encode()]
     files[f"{name}.hpp"] = [cpp_wrapper(interface, about).encode()]
     files[f"{name}.rs"] = [rust_wrapper(interface, about).encode()]
     if library.weights:

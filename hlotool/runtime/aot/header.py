@@ -9,6 +9,7 @@ from string import Template
 from hlotool.ir import element_type
 from hlotool.runtime.aot.errors import CODES, MISSING
 from hlotool.runtime.aot.interface import Array, Entry, Interface
+from hlotool.runtime.aot.threads import Threads
 
 __all__ = ["abi", "c_type", "elements", "header", "shape_words", "template"]
 
@@ -51,7 +52,7 @@ def abi() -> str:
     return template("abi.h", CODES=codes, MISSING=MISSING)
 
 
-def header(interface: Interface, weights_bytes: int, random: Sequence[int], about: str) -> str:
+def header(interface: Interface, weights_bytes: int, random: Sequence[int], threads: Threads | None, about: str) -> str:
     """The header of a library; `about` says in a line what made it."""
     name = interface.name
     big = name.upper()
@@ -67,6 +68,7 @@ def header(interface: Interface, weights_bytes: int, random: Sequence[int], abou
         *_functions(interface),
         f"#define {big}_RANDOM_WORDS {len(random)} /* of the state of random numbers; 0: there are none */",
         *([f"#define {big}_RANDOM {{{', '.join(words)}}} /* at first */"] if random else []),
+        *_threads(name, threads),
         "",
     ]  # fmt: skip
     for entry in interface.entries:
@@ -80,6 +82,18 @@ def _functions(interface: Interface) -> Iterator[str]:
     yield f"#define {big}_FUNCTIONS {len(interface.functions)} /* that contexts have to offer */"
     for number, name in enumerate(interface.functions):
         yield f"/* {number}: {_comment(name)} */"
+
+
+def _threads(name: str, threads: Threads | None) -> Iterator[str]:
+    if threads is None:
+        return
+    yield "/* Threads, for callers that have none: a pool in memory of theirs, aligned to HLO_ALIGNMENT, that stays"
+    yield "   where it is, for `threads` of contexts; the two functions in the middle are for the other two fields. */"
+    yield f"#define {name.upper()}_THREADS_BYTES {threads.bytes}"
+    yield f"int32_t {name}_threads_start(void *memory, size_t bytes, uint32_t threads);"
+    for word in ("run", "run_short"):
+        yield f"void {name}_threads_{word}(void *threads, hlo_task *task, void *arguments, int64_t tasks);"
+    yield f"void {name}_threads_stop(void *memory);"
 
 
 def _entry(name: str, entry: Entry) -> Iterator[str]:

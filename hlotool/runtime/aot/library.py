@@ -17,6 +17,7 @@ from hlotool.runtime.aot.interface import ALIGNMENT, Array, Entry, Interface
 from hlotool.runtime.aot.metadata import with_sizes
 from hlotool.runtime.aot.reflection import ABI
 from hlotool.runtime.aot.symbols import function_sizes
+from hlotool.runtime.aot.threads import Threads, threads_of
 from hlotool.runtime.aot.weights import code_id, weights_file
 from hlotool.version import __version__
 
@@ -25,11 +26,12 @@ __all__ = ["Library", "library_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library:
-    """A library: its object, the parts of the file with its weights (none where the object has all constants), and what
-    its manifest says."""
+    """A library: its object, that of its threads, the parts of the file with its weights (none where the object has all
+    constants), and what its manifest says."""
 
     interface: Interface
     object: bytes
+    threads: Threads | None
     weights: tuple[bytes, ...]
     manifest: Mapping[str, Any] = field(repr=False)
 
@@ -64,7 +66,8 @@ def library_of(
         interface=interface, machines=tuple(machines), programs=tuple(map(tuple, programs)), constants=constants,
         external=external, code=identity, texts=tuple(map(tuple, texts)), random=tuple(random),
     )  # fmt: skip
-    weights: tuple[bytes, ...] = weights_file(constants, identity) if external else ()
+    order = ">" if machines[0].is_big_endian else "<"
+    weights: tuple[bytes, ...] = weights_file(constants, identity, order) if external else ()
     about = _about(code, options)
     if weights:
         digest = sha256(b"".join(weights))
@@ -74,6 +77,7 @@ def library_of(
     return Library(
         interface=interface,
         object=with_sizes(data, sizes),
+        threads=threads_of(interface.name, machines[0]),
         weights=weights,
         manifest={**about, "functions": {name: sizes.get(name, 0) for name in functions}},
     )
@@ -81,7 +85,6 @@ def library_of(
 
 def _about(code: Code, options: Mapping[str, Any]) -> dict[str, Any]:
     interface, machine = code.interface, code.machines[0]
-    big = machine.triple.partition("-")[0] in ("s390x", "powerpc64", "ppc64")
     return {
         "schema_version": 1,
         "kind": "library",
@@ -90,7 +93,7 @@ def _about(code: Code, options: Mapping[str, Any]) -> dict[str, Any]:
         "abi": ABI,
         "triple": machine.triple,
         "processors": [own.cpu for own in code.machines],
-        "byte_order": "big" if big else "little",
+        "byte_order": "big" if machine.is_big_endian else "little",
         "alignment": {"arrays": 1, "workspace": ALIGNMENT, "weights": ALIGNMENT},
         "options": dict(options),
         "constant_bytes": len(code.constants),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,8 +23,8 @@ def shared_name(name: str, triple: str) -> str:
     return f"lib{name}.dylib" if "apple" in triple or "darwin" in triple else f"lib{name}.so"
 
 
-def linked(data: bytes, name: str, triple: str) -> bytes:
-    """The shared library of the object `data`.
+def linked(objects: Sequence[bytes], name: str, triple: str) -> bytes:
+    """The shared library of some objects.
 
     UnsupportedError names the ways to a linker where there is none for `triple`; ExecutionError has what one says.
     """
@@ -36,8 +36,10 @@ def linked(data: bytes, name: str, triple: str) -> bytes:
             "'hlotool[build]' (zig); or build --kind static and link that yourself"
         )
     with TemporaryDirectory() as folder:
-        (Path(folder) / "library.o").write_bytes(data)
-        words = [*command, "-shared", "-o", output, "library.o", *_names(command, output, triple)]
+        files = [f"object{number}.o" for number in range(len(objects))]
+        for file, data in zip(files, objects, strict=True):
+            (Path(folder) / file).write_bytes(data)
+        words = [*command, "-shared", "-o", output, *files, *_options(command, output, triple)]
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
         path = Path(folder) / output
         if done.returncode or not path.is_file():
@@ -65,11 +67,11 @@ def _zig_target(triple: str) -> str:
     return "-".join(parts).replace("darwin", "macos")
 
 
-def _names(command: list[str], output: str, triple: str) -> list[str]:
-    """Options that give a library its name, and nothing of the place or time that it was made at."""
+def _options(command: list[str], output: str, triple: str) -> list[str]:
+    """Options that give a library its name and threads, and nothing of the place or time that it was made at."""
     if "windows" in triple or output.endswith(".dylib"):
         return []
     options = ["-soname", output, "--build-id=none"]
     if command == ["ld.lld"]:
         return options
-    return [f"-Wl,{','.join(options)}"]
+    return ["-pthread", f"-Wl,{','.join(options)}"]

@@ -37,9 +37,9 @@ def code_id(texts: Iterable[str]) -> bytes:
     return found.digest()
 
 
-def data_hash(data: npt.NDArray[np.uint8]) -> int:
-    """The hash of bytes, whose number is a multiple of eight."""
-    words = data.view(np.uint64)
+def data_hash(data: npt.NDArray[np.uint8], order: str = "<") -> int:
+    """The hash of bytes, whose number is a multiple of eight, read as words in a byte order."""
+    words = data.view(f"{order}u8").astype(np.uint64)
     first, second, third = (np.uint64(number) for number in MULTIPLIERS)
     total = 0
     for start in range(0, len(words), _CHUNK):
@@ -51,7 +51,9 @@ def data_hash(data: npt.NDArray[np.uint8]) -> int:
     return total % (1 << 64)
 
 
-def weights_file(data: npt.NDArray[np.uint8], code: bytes) -> tuple[bytes, bytes]:
-    """The head for `data`, which `code` reads, and the data."""
-    head = struct.pack("<QQQ16sQ", MAGIC, VERSION_AND_ORDER, len(data), code, data_hash(data))
+def weights_file(data: npt.NDArray[np.uint8], code: bytes, order: str) -> tuple[bytes, bytes]:
+    """The head for `data`, which `code` reads in a byte order (``<`` or ``>``), and the data."""
+    first, second = struct.unpack("<2Q", code)
+    words = (MAGIC, VERSION_AND_ORDER, len(data), first, second, data_hash(data, order))
+    head = struct.pack(f"{order}6Q", *words)
     return head.ljust(HEAD, b"\0"), data.tobytes()

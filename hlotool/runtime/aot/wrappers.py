@@ -14,9 +14,9 @@ __all__ = ["cpp_wrapper", "python_wrapper", "rust_wrapper"]
 _COUNT = list(CODES).index("COUNT")
 
 
-def python_wrapper(interface: Interface) -> str:
-    """A module of Python: it reads what there is from the library itself."""
-    return template("wrapper.py.in", NAME=interface.name)
+def python_wrapper(interface: Interface, threads: int) -> str:
+    """A module of Python, which reads what there is from the library; `threads` are the bytes of a pool."""
+    return template("wrapper.py.in", NAME=interface.name, THREADS=threads)
 
 
 # ---- C++

@@ -23,7 +23,7 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 @nothing = internal constant %context zeroinitializer
 
-define internal i32 @enter(ptr %entry, ptr %codes, ptr %arguments, ptr %results, ptr %workspace, i64 %bytes, ptr %given) nounwind {
+define internal i32 @enter(ptr %entry, i1 %shares, ptr %codes, ptr %arguments, ptr %results, ptr %workspace, i64 %bytes, ptr %given) nounwind {
 start:
   %constants_at = alloca ptr
   %alone = icmp eq ptr %given, null
@@ -68,7 +68,8 @@ give:
   %number_at = getelementptr %entry, ptr %entry, i64 0, i32 5
   %number = load i32, ptr %number_at
   %outputs = getelementptr ptr, ptr %frame, i32 %count
-  %results_wrong = call i32 @take(ptr %gives, i32 %number, ptr %results, ptr %arguments, ptr %outputs)
+  %others = select i1 %shares, ptr %arguments, ptr null
+  %results_wrong = call i32 @take(ptr %gives, i32 %number, ptr %results, ptr %others, ptr %outputs)
   %no_results = icmp ne i32 %results_wrong, 0
   br i1 %no_results, label %fail, label %run
 run:
@@ -105,13 +106,33 @@ fail:
   ret i32 %why
 }
 
-; Take the addresses of `count` arrays into the frame.  Of `others`, the arguments, some results have the memory.
+; Take the addresses of `count` arrays into the frame.  Of `others`, the arguments, some results have the memory.  Where
+; that is not so, and no address is null, as is usual, there is nothing to look at.
 define internal i32 @take(ptr %arrays, i32 %count, ptr %given, ptr %others, ptr %frame) nounwind {
 entry:
   %wide = zext i32 %count to i64
-  br label %each
+  %missing_all = icmp eq ptr %given, null
+  %shares = icmp ne ptr %others, null
+  %slow = or i1 %missing_all, %shares
+  br i1 %slow, label %each, label %quick
+quick:
+  %q = phi i64 [ 0, %entry ], [ %q1, %copy ]
+  %zeros = phi i1 [ false, %entry ], [ %zero, %copy ]
+  %rest = icmp ult i64 %q, %wide
+  br i1 %rest, label %copy, label %copied
+copy:
+  %from_at = getelementptr ptr, ptr %given, i64 %q
+  %from = load ptr, ptr %from_at
+  %into = getelementptr ptr, ptr %frame, i64 %q
+  store ptr %from, ptr %into
+  %is_zero = icmp eq ptr %from, null
+  %zero = or i1 %zeros, %is_zero
+  %q1 = add i64 %q, 1
+  br label %quick
+copied:
+  br i1 %zeros, label %each, label %done
 each:
-  %n = phi i64 [ 0, %entry ], [ %n1, %next ]
+  %n = phi i64 [ 0, %entry ], [ 0, %copied ], [ %n1, %next ]
   %more = icmp ult i64 %n, %wide
   br i1 %more, label %array, label %done
 array:

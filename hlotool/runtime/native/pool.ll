@@ -4,25 +4,18 @@
 ; are numbered by thread, and 0 is the caller.  A range's word is a ticket times 2^16, and parts.
 
 ; ticket, function, its arguments, tasks, tasks of a part, threads, the caller's processor
-%job = type { i64, ptr, ptr, i64, i64, i64, i32 }
-%range = type { i64, i64, [112 x i8] }
+%job = type { i64, ptr, ptr, i64, i64, i64, i32, [76 x i8] }
+; its word, the job that the worker is in, the pool, the worker's number and its thread
+%range = type { i64, i64, ptr, i64, i64, [88 x i8] }
 %line = type { i64, [120 x i8] }
-
-@busy = internal global i32 0, align 128
-@job = internal global %job zeroinitializer, align 128
-@ranges = internal global [${THREADS} x %range] zeroinitializer, align 128
-@outs = internal global [${THREADS} x %line] zeroinitializer, align 128
-@asleep = internal global [${WORDS} x i64] zeroinitializer, align 128
-@started = internal global i64 0, align 128
-@missed = internal global i32 0
+; busy, job, ranges, outs, asleep, room, started, missed, whether sleeping is prepared, most threads, mutex, condition
+%pool = type { %line, %job, [${THREADS} x %range], [${THREADS} x %line], [${WORDS} x i64], [${ROOM} x i8], %line, i32, i32, i64, [256 x i8], [256 x i8] }
 
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_detach(ptr)
 declare i32 @sched_yield()
-declare i32 @hlo_poll(ptr, ptr)
 declare i32 @clock_gettime(i32, ptr)
 
-define void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 %most, i1 %wakes) nounwind {
+define internal void @share(ptr %pool, ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 %most, i1 %wakes) nounwind {
 entry:
   %many = icmp sgt i64 %tasks, 1
   br i1 %many, label %acquire, label %few
@@ -32,7 +25,10 @@ few:
 nothing:
   ret void
 acquire:
-  %got = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %job = getelementptr %pool, ptr %pool, i64 0, i32 1
+  %missed = getelementptr %pool, ptr %pool, i64 0, i32 7
+  %started = getelementptr %pool, ptr %pool, i64 0, i32 6
+  %got = cmpxchg ptr %pool, i32 0, i32 1 acquire monotonic
   %mine = extractvalue { i32, i1 } %got, 1
   br i1 %mine, label %own, label %serial
 serial:
@@ -42,27 +38,27 @@ own:
   %asked = call i64 @llvm.smin.i64(i64 %most, i64 %tasks)
   %threads = call i64 @llvm.smin.i64(i64 %asked, i64 ${THREADS})
   %helpers = sub i64 %threads, 1
-  %have = load i64, ptr @started
+  %have = load i64, ptr %started
   %enough = icmp sge i64 %have, %helpers
-  %resting = call i1 @any_asleep(i64 %threads)
+  %resting = call i1 @any_asleep(ptr %pool, i64 %threads)
   %awake = xor i1 %resting, true
   %ready = and i1 %enough, %awake
   %go = or i1 %ready, %wakes
   br i1 %go, label %begin, label %miss
 miss:
-  %before = load i32, ptr @missed
+  %before = load i32, ptr %missed
   %misses = add i32 %before, 1
   %often = icmp sge i32 %misses, ${MISSES}
   %kept = select i1 %often, i32 0, i32 %misses
-  store i32 %kept, ptr @missed
+  store i32 %kept, ptr %missed
   br i1 %often, label %begin, label %alone
 alone:
-  store atomic i32 0, ptr @busy release, align 4
+  store atomic i32 0, ptr %pool release, align 4
   br label %serial
 begin:
   br i1 %enough, label %publish, label %start
 start:
-  call void @start_workers(i64 %helpers)
+  call void @start_workers(ptr %pool, i64 %helpers)
   br label %publish
 publish:
   %rounded = add i64 %tasks, %helpers
@@ -73,48 +69,62 @@ publish:
   %whole = call i64 @parts_of(i64 0, i64 %end, i64 %part)
   %half = call i64 @half(i64 %whole)
   %left = sub i64 %whole, %half
-  %old = load i64, ptr @job
+  %old = load i64, ptr %job
   %odd = or i64 %old, 1
   %ticket = add i64 %odd, 1
   %shifted = shl i64 %ticket, 16
   %word = or i64 %shifted, %left
-  store atomic i64 %word, ptr @ranges monotonic, align 8
-  store atomic i64 %odd, ptr @job monotonic, align 8
-  fence release
-  store atomic ptr %fn, ptr getelementptr (%job, ptr @job, i32 0, i32 1) monotonic, align 8
-  store atomic ptr %args, ptr getelementptr (%job, ptr @job, i32 0, i32 2) monotonic, align 8
-  store atomic i64 %tasks, ptr getelementptr (%job, ptr @job, i32 0, i32 3) monotonic, align 8
-  store atomic i64 %part, ptr getelementptr (%job, ptr @job, i32 0, i32 4) monotonic, align 8
-  store atomic i64 %threads, ptr getelementptr (%job, ptr @job, i32 0, i32 5) monotonic, align 8
-  call void @say_where()
-  store atomic i64 %ticket, ptr @job release, align 8
-  call void @wake_some(i64 %threads)
+  %ranges = getelementptr %pool, ptr %pool, i64 0, i32 2
+  store atomic i64 %word, ptr %ranges monotonic, align 8
+  call void @publish(ptr %pool, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads)
+  call void @wake_some(ptr %pool, i64 %threads)
   %reach = mul i64 %half, %part
   %first = call i64 @llvm.smin.i64(i64 %reach, i64 %end)
   call void %fn(ptr %args, i64 0, i64 %first)
-  call void @wake_some(i64 %threads)
-  call void @work(i64 0, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads)
+  call void @wake_some(ptr %pool, i64 %threads)
+  call void @work(ptr %pool, i64 0, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads)
   br label %others
 others:
   %r = phi i64 [ 1, %publish ], [ %r1, %out ]
   %waits = icmp slt i64 %r, %threads
   br i1 %waits, label %look, label %release
 look:
-  %left_already = call i1 @await(i64 %r, i64 %ticket, i64 1, ptr null)
+  %left_already = call i1 @await(ptr %pool, i64 %r, i64 %ticket, i64 1, ptr null)
   br i1 %left_already, label %out, label %ask
 ask:
-  %in_at = getelementptr [${THREADS} x %range], ptr @ranges, i64 0, i64 %r, i32 1
+  %in_at = getelementptr %pool, ptr %pool, i64 0, i32 2, i64 %r, i32 1
   %in = load atomic i64, ptr %in_at acquire, align 8
   %joined = icmp eq i64 %in, %ticket
   br i1 %joined, label %join, label %out
 join:
-  call void @await(i64 %r, i64 %ticket, i64 0, ptr %status)
+  call i1 @await(ptr %pool, i64 %r, i64 %ticket, i64 0, ptr %status)
   br label %out
 out:
   %r1 = add i64 %r, 1
   br label %others
 release:
-  store atomic i32 0, ptr @busy release, align 4
+  store atomic i32 0, ptr %pool release, align 4
+  ret void
+}
+
+; Let workers see a job, whose ticket is the next one.
+define internal void @publish(ptr %pool, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads) nounwind {
+  %job = getelementptr %pool, ptr %pool, i64 0, i32 1
+  %odd = sub i64 %ticket, 1
+  store atomic i64 %odd, ptr %job monotonic, align 8
+  fence release
+  %fn_at = getelementptr %job, ptr %job, i64 0, i32 1
+  store atomic ptr %fn, ptr %fn_at monotonic, align 8
+  %args_at = getelementptr %job, ptr %job, i64 0, i32 2
+  store atomic ptr %args, ptr %args_at monotonic, align 8
+  %tasks_at = getelementptr %job, ptr %job, i64 0, i32 3
+  store atomic i64 %tasks, ptr %tasks_at monotonic, align 8
+  %part_at = getelementptr %job, ptr %job, i64 0, i32 4
+  store atomic i64 %part, ptr %part_at monotonic, align 8
+  %threads_at = getelementptr %job, ptr %job, i64 0, i32 5
+  store atomic i64 %threads, ptr %threads_at monotonic, align 8
+  call void @say_where(ptr %pool)
+  store atomic i64 %ticket, ptr %job release, align 8
   ret void
 }
 
@@ -140,10 +150,10 @@ define internal i64 @half(i64 %left) nounwind {
 }
 
 ; Whether worker %r is out of a job; with a limit (not 0) only so many looks.
-define internal i1 @await(i64 %r, i64 %ticket, i64 %limit, ptr %status) nounwind {
+define internal i1 @await(ptr %pool, i64 %r, i64 %ticket, i64 %limit, ptr %status) nounwind {
 entry:
   %watched = icmp ne ptr %status, null
-  %at = getelementptr [${THREADS} x %line], ptr @outs, i64 0, i64 %r
+  %at = getelementptr %pool, ptr %pool, i64 0, i32 3, i64 %r
   br label %look
 look:
   %tries = phi i64 [ 0, %entry ], [ %more, %relax ]
@@ -177,7 +187,7 @@ leave:
 
 ; Take from range %own, then from the others, until there is nothing left.  Workers leave it to the caller to look at
 ; ranges of one part: all that is taken from such a one is its owner's, or the owner is not there.
-define internal void @work(i64 %own, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads) nounwind {
+define internal void @work(ptr %pool, i64 %own, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads) nounwind {
 entry:
   %all = mul i64 %part, %threads
   %single = icmp sge i64 %all, %tasks
@@ -196,14 +206,14 @@ range:
   %polite = or i1 %first, %worker
   br i1 %polite, label %look, label %moment
 moment:
-  %out = call i1 @await(i64 %r, i64 %ticket, i64 2, ptr null)
+  %out = call i1 @await(ptr %pool, i64 %r, i64 %ticket, i64 2, ptr null)
   br i1 %out, label %next, label %look
 look:
   %start = call i64 @start_of(i64 %r, i64 %tasks, i64 %threads)
   %following = add i64 %r, 1
   %end = call i64 @start_of(i64 %following, i64 %tasks, i64 %threads)
   %whole = call i64 @parts_of(i64 %start, i64 %end, i64 %part)
-  %at = getelementptr [${THREADS} x %range], ptr @ranges, i64 0, i64 %r
+  %at = getelementptr %pool, ptr %pool, i64 0, i32 2, i64 %r
   br label %again
 again:
   %word = load atomic i64, ptr %at acquire, align 8
@@ -245,11 +255,12 @@ leave:
 }
 
 ; Whether a worker is asleep of those that help `threads` - 1 of them.
-define internal i1 @any_asleep(i64 %threads) nounwind {
+define internal i1 @any_asleep(ptr %pool, i64 %threads) nounwind {
 entry:
+  %asleep = getelementptr %pool, ptr %pool, i64 0, i32 4
   br label %look
 look:
-  %at = phi ptr [ @asleep, %entry ], [ %at1, %more ]
+  %at = phi ptr [ %asleep, %entry ], [ %at1, %more ]
   %left = phi i64 [ %threads, %entry ], [ %left1, %more ]
   %word = load atomic i64, ptr %at monotonic, align 8
   %last = icmp slt i64 %left, 64
@@ -270,26 +281,35 @@ leave:
   ret i1 %any
 }
 
-define internal void @wake_some(i64 %threads) nounwind {
+define internal void @wake_some(ptr %pool, i64 %threads) nounwind {
 entry:
-  %any = call i1 @any_asleep(i64 %threads)
+  %any = call i1 @any_asleep(ptr %pool, i64 %threads)
   br i1 %any, label %call, label %leave
 call:
-  call void @wake(i64 %threads)
+  call void @wake(ptr %pool, i64 %threads)
   br label %leave
 leave:
   ret void
 }
 
-define internal ptr @worker(ptr %number) nounwind {
+define internal ptr @worker(ptr %range) nounwind {
 entry:
   %clock = alloca { i64, i64 }
   ${MODE}
-  %own = ptrtoint ptr %number to i64
-  %in_at = getelementptr [${THREADS} x %range], ptr @ranges, i64 0, i64 %own, i32 1
-  %out_at = getelementptr [${THREADS} x %line], ptr @outs, i64 0, i64 %own
+  %pool_at = getelementptr %range, ptr %range, i64 0, i32 2
+  %pool = load ptr, ptr %pool_at
+  %own_at = getelementptr %range, ptr %range, i64 0, i32 3
+  %own = load i64, ptr %own_at
+  %job = getelementptr %pool, ptr %pool, i64 0, i32 1
+  %fn_at = getelementptr %job, ptr %job, i64 0, i32 1
+  %args_at = getelementptr %job, ptr %job, i64 0, i32 2
+  %tasks_at = getelementptr %job, ptr %job, i64 0, i32 3
+  %part_at = getelementptr %job, ptr %job, i64 0, i32 4
+  %threads_at = getelementptr %job, ptr %job, i64 0, i32 5
+  %in_at = getelementptr %range, ptr %range, i64 0, i32 1
+  %out_at = getelementptr %pool, ptr %pool, i64 0, i32 3, i64 %own
   %quotient = lshr i64 %own, 6
-  %asleep_at = getelementptr [${WORDS} x i64], ptr @asleep, i64 0, i64 %quotient
+  %asleep_at = getelementptr %pool, ptr %pool, i64 0, i32 4, i64 %quotient
   %place = and i64 %own, 63
   %bit = shl i64 1, %place
   %others = xor i64 %bit, -1
@@ -301,7 +321,7 @@ idle:
 look:
   %seen = phi i64 [ %known, %idle ], [ %seen, %again ], [ %ticket, %whole ]
   %looks = phi i32 [ 0, %idle ], [ %looks1, %again ], [ %looks, %whole ]
-  %ticket = load atomic i64, ptr @job acquire, align 8
+  %ticket = load atomic i64, ptr %job acquire, align 8
   %same = icmp eq i64 %ticket, %seen
   %low = and i64 %ticket, 1
   %changing = icmp ne i64 %low, 0
@@ -320,30 +340,35 @@ watch:
   br i1 %tired, label %rest, label %again
 rest:
   %lying = atomicrmw or ptr %asleep_at, i64 %bit seq_cst
-  call void @sleep_until_other(i64 %ticket, i64 %own)
+  call void @sleep_until_other(ptr %pool, i64 %ticket, i64 %own)
   %rising = atomicrmw and ptr %asleep_at, i64 %others seq_cst
   br label %again
 again:
   %looks1 = phi i32 [ %more, %spin ], [ %more, %watch ], [ 0, %rest ], [ %looks, %called ]
   br label %look
 called:
-  %fn = load atomic ptr, ptr getelementptr (%job, ptr @job, i32 0, i32 1) monotonic, align 8
-  %args = load atomic ptr, ptr getelementptr (%job, ptr @job, i32 0, i32 2) monotonic, align 8
-  %tasks = load atomic i64, ptr getelementptr (%job, ptr @job, i32 0, i32 3) monotonic, align 8
-  %part = load atomic i64, ptr getelementptr (%job, ptr @job, i32 0, i32 4) monotonic, align 8
-  %threads = load atomic i64, ptr getelementptr (%job, ptr @job, i32 0, i32 5) monotonic, align 8
+  %fn = load atomic ptr, ptr %fn_at monotonic, align 8
+  %args = load atomic ptr, ptr %args_at monotonic, align 8
+  %tasks = load atomic i64, ptr %tasks_at monotonic, align 8
+  %part = load atomic i64, ptr %part_at monotonic, align 8
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
   fence acquire
-  %still = load atomic i64, ptr @job monotonic, align 8
+  %still = load atomic i64, ptr %job monotonic, align 8
   %stable = icmp eq i64 %still, %ticket
-  br i1 %stable, label %whole, label %again
+  br i1 %stable, label %last, label %again
+last:
+  %over = icmp eq ptr %fn, null
+  br i1 %over, label %leave, label %whole
+leave:
+  ret ptr null
 whole:
   %wanted = icmp slt i64 %own, %threads
   br i1 %wanted, label %join, label %look
 join:
   store atomic i64 %ticket, ptr %in_at monotonic, align 8
-  call void @work(i64 %own, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads)
+  call void @work(ptr %pool, i64 %own, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads)
   store atomic i64 %ticket, ptr %out_at release, align 8
-  call void @keep_apart()
+  call void @keep_apart(ptr %pool)
   br label %idle
 }
 
@@ -357,11 +382,12 @@ define internal i64 @now(ptr %clock) nounwind {
   ret i64 %time
 }
 
-; Called with @busy held.  A thread that cannot be had is not asked for again: @started counts it as there.
-define internal void @start_workers(i64 %wanted) nounwind {
+; Called with the pool held.  A thread that cannot be had is not asked for again: the pool counts it as started.
+define internal void @start_workers(ptr %pool, i64 %wanted) nounwind {
 entry:
-  %thread = alloca ptr
-  %have = load i64, ptr @started
+  %thread = alloca i64
+  %started = getelementptr %pool, ptr %pool, i64 0, i32 6
+  %have = load i64, ptr %started
   br label %each
 each:
   %number = phi i64 [ %have, %entry ], [ %following, %next_one ]
@@ -369,32 +395,25 @@ each:
   br i1 %lacking, label %create, label %leave
 create:
   %own = add i64 %number, 1
-  %name = inttoptr i64 %own to ptr
-  %error = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %name)
+  %range = getelementptr %pool, ptr %pool, i64 0, i32 2, i64 %own
+  %pool_at = getelementptr %range, ptr %range, i64 0, i32 2
+  store ptr %pool, ptr %pool_at
+  %own_at = getelementptr %range, ptr %range, i64 0, i32 3
+  store i64 %own, ptr %own_at
+  %thread_at = getelementptr %range, ptr %range, i64 0, i32 4
+  store i64 0, ptr %thread_at
+  %error = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %range)
   %made = icmp eq i32 %error, 0
-  br i1 %made, label %detach, label %next_one
-detach:
-  %handle = load ptr, ptr %thread
-  %ignored = call i32 @pthread_detach(ptr %handle)
+  br i1 %made, label %keep, label %next_one
+keep:
+  %handle = load i64, ptr %thread
+  ${KEEP}
   br label %next_one
 next_one:
   %following = add i64 %number, 1
   br label %each
 leave:
-  store i64 %number, ptr @started
-  ret void
-}
-
-; Before the first job, and in the child of a fork, where only the forking thread is left and the job that may have been
-; open is nobody's.
-define void @hlo_pool_reset() nounwind {
-  store i64 0, ptr @started
-  store [${WORDS} x i64] zeroinitializer, ptr @asleep
-  %old = load i64, ptr @job
-  %odd = or i64 %old, 1
-  store atomic i64 %odd, ptr @job seq_cst, align 8
-  store atomic i32 0, ptr @busy seq_cst, align 4
-  call void @reset_sleep()
+  store i64 %number, ptr %started
   ret void
 }
 

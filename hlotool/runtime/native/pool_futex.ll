@@ -10,16 +10,18 @@ declare i32 @sched_getcpu()
 declare i32 @sched_getaffinity(i32, i64, ptr)
 declare i32 @sched_setaffinity(i32, i64, ptr)
 
-define internal void @say_where() nounwind {
+define internal void @say_where(ptr %pool) nounwind {
   %here = call i32 @sched_getcpu()
-  store atomic i32 %here, ptr getelementptr (%job, ptr @job, i32 0, i32 6) monotonic, align 4
+  %at = getelementptr %pool, ptr %pool, i64 0, i32 1, i32 6
+  store atomic i32 %here, ptr %at monotonic, align 4
   ret void
 }
 
-define internal void @keep_apart() nounwind {
+define internal void @keep_apart(ptr %pool) nounwind {
 entry:
   %mask = alloca [16 x i64]
-  %there = load atomic i32, ptr getelementptr (%job, ptr @job, i32 0, i32 6) monotonic, align 4
+  %there_at = getelementptr %pool, ptr %pool, i64 0, i32 1, i32 6
+  %there = load atomic i32, ptr %there_at monotonic, align 4
   %here = call i32 @sched_getcpu()
   %same = icmp eq i32 %here, %there
   %known = icmp ult i32 %here, 1024
@@ -47,26 +49,28 @@ leave:
   ret void
 }
 
-define internal void @sleep_until_other(i64 %seen, i64 %own) nounwind {
+define internal void @sleep_until_other(ptr %pool, i64 %seen, i64 %own) nounwind {
+  %job = getelementptr %pool, ptr %pool, i64 0, i32 1
   %word = trunc i64 %seen to i32
   %small = trunc i64 %own to i32
   %place = and i32 %small, 31
   %bit = shl i32 1, %place
-  %r = call i64 (i64, ...) @syscall(i64 ${FUTEX}, ptr @job, i32 137, i32 %word, ptr null, ptr null, i32 %bit)
+  %r = call i64 (i64, ...) @syscall(i64 ${FUTEX}, ptr %job, i32 137, i32 %word, ptr null, ptr null, i32 %bit)
   ret void
 }
 
-define internal void @wake(i64 %threads) nounwind {
+define internal void @wake(ptr %pool, i64 %threads) nounwind {
+  %job = getelementptr %pool, ptr %pool, i64 0, i32 1
   %few = icmp slt i64 %threads, 32
   %small = trunc i64 %threads to i32
   %place = and i32 %small, 31
   %bit = shl i32 1, %place
   %low = sub i32 %bit, 1
   %bits = select i1 %few, i32 %low, i32 -1
-  %r = call i64 (i64, ...) @syscall(i64 ${FUTEX}, ptr @job, i32 138, i32 2147483647, ptr null, ptr null, i32 %bits)
+  %r = call i64 (i64, ...) @syscall(i64 ${FUTEX}, ptr %job, i32 138, i32 2147483647, ptr null, ptr null, i32 %bits)
   ret void
 }
 
-define internal void @reset_sleep() nounwind {
+define internal void @reset_sleep(ptr %pool) nounwind {
   ret void
 }
