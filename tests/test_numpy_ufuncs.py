@@ -170,3 +170,11 @@ def test_places_in_nothing() -> None:
     for error in (ValueError, IndexError):
         with pytest.raises(error, match=r"test_numpy_ufuncs.py:\d+: axis 3 is out of bounds for array of dimension 1"):
             np.sum(numpy.ones(2), axis=3)
+
+
+def test_where_alone_gives_places() -> None:
+    for found, wanted in zip(np.where(MASK), numpy.where(MASK), strict=True):
+        agree(found, wanted)
+    agree(numpy.where(np.asarray(MASK))[1], numpy.where(MASK)[1])
+    with pytest.raises(TypeError, match=r"test_numpy_ufuncs.py:\d+: where takes a condition alone, or two"):
+        np.where(MASK, 1)
