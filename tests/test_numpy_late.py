@@ -200,3 +200,25 @@ def test_bad_use_is_refused_with_the_place(call: Any, says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says) as caught:
         call()
     assert HERE in str(caught.value), str(caught.value)
+
+
+def test_calls_like_earlier_ones_are_told_apart_from_others() -> None:
+    scale = np.asarray([2.0])
+
+    @hlotool.jit(dynamic={"x": {0: 8}})
+    def scaled(x: Any, y: Any = 1.0) -> Any:
+        return x * y * scale
+
+    x = numpy.arange(5.0)
+    for _ in range(2):
+        agree(scaled(x, y=numpy.full(1, 3.0)), x * 6)  # what is given by name is not forgotten
+        agree(scaled(x), x * 2)
+        agree(scaled(x, numpy.full(1, 4.0)), x * 8)
+        agree(scaled(x.astype(numpy.float32)), x * 2)
+        agree(scaled(x[:3]), x[:3] * 2)
+    scale[0] = 10.0
+    agree(scaled(x), x * 10)
+    count = scaled.compilations
+    scale[0] = 11.0
+    agree(scaled(x), x * 11)
+    assert scaled.compilations == count

@@ -125,6 +125,8 @@ class Array:
         return repr(self) if self._trace is not None else str(self._value)
 
     def __format__(self, form: str) -> str:
+        if self._trace is not None and form:
+            self._concrete(f"the format {form!r}", _NUMBER)
         return format(self._value[()], form) if self._trace is None and not self.shape else format(str(self), form)
 
     def __hash__(self) -> int:

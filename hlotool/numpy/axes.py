@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from hlotool.numpy.array import Array
-from hlotool.numpy.errors import type_error, value_error
+from hlotool.numpy.errors import axis_error, type_error, value_error
 
 __all__ = ["as_axes", "as_axis", "target_shape"]
 
@@ -22,7 +22,7 @@ def as_axis(axis: Any, ndim: int, what: str = "axis") -> int:
     except TypeError as error:
         raise type_error(f"{what} {axis!r} is no whole number") from error
     if not -ndim <= number < ndim:
-        raise value_error(f"{what} {number} is out of bounds for an array with {ndim} dimensions")
+        raise axis_error(f"{what} {number} is out of bounds for array of dimension {ndim}")
     return number % ndim
 
 

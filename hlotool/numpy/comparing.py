@@ -9,7 +9,7 @@ import numpy
 
 from hlotool.ir import array
 from hlotool.numpy import standard as np
-from hlotool.numpy.array import Array, concrete
+from hlotool.numpy.array import Array, concrete, wrap
 from hlotool.numpy.control import while_loop
 from hlotool.numpy.dtypes import DType, hlo_type, kind_of
 from hlotool.numpy.errors import type_error
@@ -201,9 +201,13 @@ def _from_bits(bits: Array, dtype: DType) -> Array:
     return apply("bitcast-convert", bits, shape=array(hlo_type(dtype), bits.shape))
 
 
-@operation("x1", "x2")
 def ldexp(x1: Any, x2: Any, /) -> Array:
     """x1 times two to the power x2, rounded once."""
+    return _ldexp(x1, wrap(numpy.asarray(x2, numpy.int64)) if type(x2) in (int, bool) else x2)
+
+
+@operation("x1", "x2")
+def _ldexp(x1: Any, x2: Any, /) -> Array:
     a = _float(x1)
     (power,) = as_arrays(x2)
     if kind_of(power.dtype) not in ("signed", "unsigned", "pred"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +22,8 @@ DEFAULTS: dict[type, DType] = {
     complex: numpy.dtype(numpy.complex128),
 }
 """What Python's numbers are where nothing else says it: as in NumPy."""
+
+_SPELLINGS = ["bool", "bfloat16", *ELEMENT_TYPES, *(str(one.dtype) for one in ELEMENT_TYPES.values() if one.dtype)]
 
 _ORDER = {"pred": 0, "unsigned": 1, "signed": 1, "float": 2, "complex": 3}
 _SCALAR_ORDER = {bool: 0, int: 1, float: 2, complex: 3}
@@ -54,7 +57,8 @@ def resolve(dtype: Any) -> DType:
     try:
         found = numpy.dtype(dtype)
     except TypeError as error:
-        raise type_error(f"{dtype!r} is no element type") from error
+        near = difflib.get_close_matches(dtype, _SPELLINGS, 1) if isinstance(dtype, str) else []
+        raise type_error(f"{dtype!r} is no element type", f"did you mean {near[0]!r}?" if near else None) from error
     hlo_type(found)
     return found if found.isnative else found.newbyteorder("=")
 

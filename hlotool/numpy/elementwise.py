@@ -120,7 +120,6 @@ __all__ = [
     "tanh",
     "true_divide",
     "trunc",
-    "where",
 ]  # fmt: skip
 
 

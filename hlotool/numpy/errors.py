@@ -13,9 +13,13 @@ from hlotool.ir import Diagnostic, InputError, UnsupportedError
 __all__ = [
     "ArgumentError",
     "ArrayIndexError",
+    "ArrayOverflowError",
     "ArrayTypeError",
+    "AxisError",
     "TracingError",
+    "axis_error",
     "index_error",
+    "overflow_error",
     "tracing_error",
     "type_error",
     "user_place",
@@ -31,6 +35,14 @@ class ArgumentError(InputError, ValueError):
 
 class ArrayTypeError(InputError, TypeError):
     """An argument is of a type that does not fit."""
+
+
+class AxisError(ArgumentError, IndexError):
+    """An array has no such dimension; as in NumPy, it is an error of both kinds."""
+
+
+class ArrayOverflowError(InputError, OverflowError):
+    """A number does not fit into the type that it would have."""
 
 
 class ArrayIndexError(InputError, IndexError):
@@ -79,3 +91,13 @@ def type_error(message: str, hint: str | None = None) -> ArrayTypeError:
 def index_error(message: str, hint: str | None = None) -> ArrayIndexError:
     """The same of an index."""
     return ArrayIndexError(_say(message, hint), (Diagnostic(message, hint=hint, code=ArrayIndexError.code),))
+
+
+def overflow_error(message: str, hint: str | None = None) -> ArrayOverflowError:
+    """The same of a number that is too large for a type."""
+    return ArrayOverflowError(_say(message, hint), (Diagnostic(message, hint=hint, code=ArrayOverflowError.code),))
+
+
+def axis_error(message: str, hint: str | None = None) -> AxisError:
+    """The same of a dimension that is not there."""
+    return AxisError(_say(message, hint), (Diagnostic(message, hint=hint, code=AxisError.code),))

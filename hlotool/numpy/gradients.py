@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache, update_wrapper
 from typing import Any
 
 import numpy
 
 from hlotool.analysis.sizes import number_of
-from hlotool.ir import Shape, array, dtype_of
+from hlotool.ir import Shape, UnsupportedError, array, dtype_of
 from hlotool.numpy.array import Array, concrete, wrap
 from hlotool.numpy.batching import vmap
 from hlotool.numpy.errors import type_error, value_error
@@ -71,7 +72,8 @@ def value_and_grad(
         _check_scalar(traced, has_aux)
         module = traced.module()
         count = len(traced.outputs)
-        make_gradient(module, wrt, value=True, memory=bound)
+        with _with_hints():
+            make_gradient(module, wrt, value=True, memory=bound)
         leaves, _ = flatten((arguments, options))
         found = call_module(module, [*leaves, *traced.captured])
         value = unflatten(traced.structure, found[:count])
@@ -106,7 +108,8 @@ def _jvp_of(f: Callable[..., Any]) -> Jitted:
         leaves, _ = flatten(primals)
         wrt = [number for number, leaf in enumerate(leaves) if differentiable(shape_of(leaf))]
         module, shapes = traced.module(), traced.outputs
-        make_jvp(module, wrt)
+        with _with_hints():
+            make_jvp(module, wrt)
         moved, _ = flatten(tangents)
         found = call_module(module, [*leaves, *traced.captured, *(moved[number] for number in wrt)])
         slopes = iter(found[len(shapes) :])
@@ -150,7 +153,8 @@ def _vjp_of(f: Callable[..., Any], memory: int | None = None) -> Jitted:
         wrt: list[int] = []
         if cotangent is not None:
             wrt = [number for number, leaf in enumerate(leaves) if differentiable(shape_of(leaf))]
-            make_vjp(module, wrt, value=True, memory=memory)
+            with _with_hints():
+                make_vjp(module, wrt, value=True, memory=memory)
             for one, shape in zip(flatten(cotangent)[0], shapes, strict=True):
                 if differentiable(shape):
                     given.append(_as_type(one, shape.element_type))
@@ -298,6 +302,16 @@ def _stopped(value: Any) -> Any:
 
 
 # ---- what they share
+
+
+@contextmanager
+def _with_hints() -> Iterator[None]:
+    """What is refused says what helps, too."""
+    try:
+        yield
+    except UnsupportedError as error:
+        hints = [one.hint for one in error.diagnostics if one.hint]
+        raise (UnsupportedError(f"{error}\nhint: {hints[0]}", error.diagnostics) if hints else error) from None
 
 
 def _named(

@@ -122,9 +122,13 @@ def eigvals(x: Any, /) -> Array:
     return convert(_general_eigen(a, vectors=False)[0], _complex(narrow))
 
 
+def svd(x: Any, /, *, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Array:
+    """U, singular values in descending order, and V^H; without `compute_uv` (NumPy's) the singular values alone."""
+    return _svd(x, full_matrices) if compute_uv else svdvals(x)
+
+
 @operation("x")
-def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
-    """U, singular values in descending order, and V^H."""
+def _svd(x: Any, full_matrices: bool, /) -> SVDResult:
     (a,), narrow = _matrices("svd", x)
     u, s, vh = _singular(a, "A" if full_matrices else "S")
     return SVDResult(convert(u, narrow), convert(s, _real(narrow)), convert(vh, narrow))
@@ -373,7 +377,7 @@ def vector_norm(
     axes = tuple(range(a.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
     size = np.abs(a)
     if ord == math.inf:
-        found = np.max(size, axis=axes, keepdims=keepdims)
+        found = np.max(size, axis=axes, keepdims=keepdims, initial=0)
     elif ord == -math.inf:
         found = np.min(size, axis=axes, keepdims=keepdims)
     elif ord == 0:
@@ -396,11 +400,10 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: float | str | None = 
         found = np.sqrt(np.sum(np.abs(a) ** 2, axis=(-2, -1)))
     elif ord in (2, -2, "nuc"):
         s = _singular(a, "N")[1]
-        reduce = {2: np.max, -2: np.min, "nuc": np.sum}[ord]
-        found = reduce(s, axis=-1)
+        found = np.max(s, axis=-1, initial=0) if ord == 2 else (np.min if ord == -2 else np.sum)(s, axis=-1)
     elif ord in (1, -1, math.inf, -math.inf):
         sums = np.sum(np.abs(a), axis=-2 if abs(ord) == 1 else -1)
-        found = (np.max if ord > 0 else np.min)(sums, axis=-1)
+        found = np.max(sums, axis=-1, initial=0) if ord > 0 else np.min(sums, axis=-1)
     else:
         raise value_error(f"ord {ord!r} is no norm of matrices", 'use "fro", "nuc", 1, -1, 2, -2, inf or -inf')
     found = convert(found, _real(narrow))

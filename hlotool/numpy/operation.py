@@ -14,7 +14,7 @@ from hlotool.driver import compile_module
 from hlotool.ir import Computation, Module, array
 from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.dtypes import DEFAULTS, DType, common_type, hlo_type
-from hlotool.numpy.errors import type_error, value_error
+from hlotool.numpy.errors import overflow_error, type_error, value_error
 from hlotool.numpy.pytree import LEAF, Structure, flatten, unflatten
 from hlotool.numpy.trace import STATE, adopt, apply, is_scalar, leaked, shape_of, trace
 
@@ -126,7 +126,15 @@ def _typed(values: Sequence[Any]) -> list[Any]:
     """NumPy arrays, and Python numbers in the type that they take among them."""
     dtypes = tuple([one.dtype for one in values if type(one) not in DEFAULTS])
     dtype = common_type(dtypes, tuple([type(one) for one in values if type(one) in DEFAULTS]))
-    return [numpy.asarray(one, dtype) if type(one) in DEFAULTS else one for one in values]
+    return [_scalar(one, dtype) if type(one) in DEFAULTS else one for one in values]
+
+
+def _scalar(value: Any, dtype: DType) -> numpy.ndarray[Any, Any]:
+    """A Python number in the type that it has among arrays."""
+    try:
+        return numpy.asarray(value, dtype)
+    except OverflowError as error:
+        raise overflow_error(f"{value} does not fit into {dtype}", "convert the array to a wider type") from error
 
 
 def _listed(value: Any, single: bool) -> Any:
@@ -208,7 +216,7 @@ def _weak_type(leaves: Sequence[Any]) -> DType:
 
 def scalar_array(value: Any, dtype: DType) -> Array:
     """A Python number as an array; OverflowError where the type does not hold it."""
-    return Array(numpy.asarray(value, dtype))
+    return Array(_scalar(value, dtype))
 
 
 def as_arrays(*values: Any) -> tuple[Array, ...]:

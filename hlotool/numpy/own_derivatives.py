@@ -48,7 +48,7 @@ class _Own:
     def _name(self) -> str:
         return str(getattr(self._function, "__qualname__", self._function))
 
-    def _call(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
         if active() is None or getattr(self._inside, "now", False):
             return self._function(*arguments, **options)
         given = self._positional(arguments, options)
@@ -104,9 +104,6 @@ class _Jvp(_Own):
     def __init__(self, function: Callable[..., Any], nondiff_argnums: tuple[int, ...]) -> None:
         super().__init__(function, nondiff_argnums)
         self._jvp: Callable[..., Any] | None = None
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self._call(arguments, options)
 
     def defjvp(self, jvp: Callable[..., Any]) -> Callable[..., Any]:
         """``jvp(*nondiff, primals, tangents)`` gives a pair: what the function gives, and the tangent of that.
@@ -173,9 +170,6 @@ class _Vjp(_Own):
     def __init__(self, function: Callable[..., Any], nondiff_argnums: tuple[int, ...]) -> None:
         super().__init__(function, nondiff_argnums)
         self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return self._call(arguments, options)
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """``fwd(*arguments)`` gives a pair: what the function gives, and what `bwd` needs.

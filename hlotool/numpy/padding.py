@@ -112,7 +112,7 @@ def _pad(a: Any, widths: tuple[tuple[int, int], ...], mode: str) -> Array:
         if not low and not high:
             continue
         if mode in ("maximum", "minimum", "mean"):
-            reduce = {"maximum": np.max, "minimum": np.min, "mean": np.mean}[mode]
+            reduce: Any = {"maximum": np.max, "minimum": np.min}.get(mode, np.mean)
             found = reduce(a, axis=axis, keepdims=True)
             if a.dtype.kind in "iu":
                 found = np.round(found) if mode == "mean" else found

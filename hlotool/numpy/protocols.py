@@ -3,36 +3,145 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy
 
-from hlotool.numpy.array import Array, wrap
+from hlotool.numpy.array import Array, concrete, wrap
+from hlotool.numpy.errors import tracing_error, type_error, value_error
 from hlotool.numpy.pytree import flatten, unflatten
+from hlotool.numpy.trace import active
 
 __all__ = ["_array_function", "_array_ufunc"]
 
 _REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
 }  # fmt: skip
+_ACCUMULATIONS = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
+_PLACES = {
+    "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "power": "power",
+    "minimum": "min", "maximum": "max",
+}  # fmt: skip
 
 
 def _array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """``numpy.ufunc.method(*inputs, **options)``."""
+    outputs = options.pop("out", ())
+    if method == "at":
+        return _at(ufunc, *inputs)
+    if not any(one is not None for one in outputs):
+        return _without_output(ufunc, method, inputs, options)
+    where = options.pop("where", True) if method == "__call__" else True
+    found = _without_output(ufunc, method, inputs, options)
+    results = found if isinstance(found, tuple) else (found,)
+    given = [_written(*pair, where) for pair in zip(outputs, results, strict=True)]
+    return tuple(given) if isinstance(found, tuple) else given[0]
+
+
+def _without_output(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    name, ours = ufunc.__name__, _namesake(ufunc.__name__)
+    if ours is None or active() is None:
+        reduction = _REDUCTIONS.get(name, "") if method == "reduce" else ""
+        if reduction:
+            options = {"axis": 0, **options}
+        known = ours if method == "__call__" else _namesake(reduction)
+        return _call(name if method == "__call__" else f"{name}.{method}", known, getattr(ufunc, method), inputs,
+                     options)  # fmt: skip
     if method == "__call__":
-        name = ufunc.__name__
-        return _call(name, _namesake(name), ufunc, inputs, options)
-    name = _REDUCTIONS.get(ufunc.__name__, "") if method == "reduce" else ""
+        return _called(ours, inputs, options)
+    arrays = [one if isinstance(one, Array) else concrete(one) for one in inputs[:2]]
+    if method == "outer":
+        first, second = arrays
+        shaped = _namesake("reshape")
+        assert shaped is not None
+        return _called(ours, (shaped(first, (*first.shape, *[1] * second.ndim)), second), options)
+    if method in ("reduce", "accumulate"):
+        return _gathered(ufunc, ours, method, inputs, options)
+    raise _refused(f"numpy.{name}.{method}")
+
+
+def _refused(what: str) -> Exception:
+    return tracing_error(f"{what} cannot be traced", "call it on arrays outside of traced functions")
+
+
+def _called(ours: Callable[..., Any], inputs: Sequence[Any], options: dict[str, Any]) -> Any:
+    """A ufunc under a trace; what is not `where` is zero."""
+    where, dtype = options.get("where", True), options.get("dtype")
+    known = {"where", "dtype", "casting", "order", "subok"}
+    if not options.keys() <= known:
+        raise type_error(f"numpy.{ours.__name__} has no argument {min(options.keys() - known)!r} in a traced function")
+    if dtype is not None:
+        inputs = [_namespace("astype")(_namespace("asarray")(one), dtype) for one in inputs]
+    found = ours(*inputs)
+    if where is True:
+        return found
+    chosen = _namespace("where")
+    return tuple(chosen(where, one, 0) for one in found) if isinstance(found, tuple) else chosen(where, found, 0)
+
+
+def _gathered(
+    ufunc: Any, ours: Callable[..., Any], method: str, inputs: tuple[Any, ...], options: dict[str, Any]
+) -> Any:
+    """``reduce`` and ``accumulate`` under a trace: a function of the namespace, or one element after the other."""
+    x = _namespace("asarray")(inputs[0])
+    axis = options.pop("axis", inputs[1] if len(inputs) > 1 else 0)
+    name = (_REDUCTIONS if method == "reduce" else _ACCUMULATIONS).get(ufunc.__name__)
     if name:
-        options = {"axis": 0, **options}
-    return _call(f"{ufunc.__name__}.{method}", _namesake(name), getattr(ufunc, method), inputs, options)
+        return _namespace(name)(x, axis=axis, **options)
+    if options or not isinstance(axis, int) or not x.shape or not x.shape[axis]:
+        raise _refused(f"numpy.{ufunc.__name__}.{method} with these arguments")
+    rows = _namespace("moveaxis")(x, axis, 0)
+    scan = import_module("hlotool.numpy.control").scan
+    last, every = scan(lambda before, row: (ours(before, row),) * 2, rows[0], rows[1:])
+    if method == "reduce":
+        return last
+    return _namespace("moveaxis")(_namespace("concat")([rows[:1], every]), 0, axis)
+
+
+def _at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
+    """``ufunc.at``: an assignment to `x`."""
+    method = _PLACES.get(ufunc.__name__)
+    if not isinstance(x, Array) or method is None or not values:
+        what = f"numpy.{ufunc.__name__}.at"
+        raise type_error(f"{what} of an array of hlotool.numpy", f"known are {', '.join(_PLACES)}, with values")
+    x[...] = getattr(x.at[index], method)(*values)
+
+
+def _written(output: Any, result: Any, where: Any) -> Any:
+    """`result` in an array that was given as ``out=``."""
+    if output is None:
+        return result
+    if not isinstance(output, Array) and isinstance(result, Array) and result._trace is not None:
+        raise tracing_error(
+            "out= is an array of NumPy, and what it holds cannot change in a traced function",
+            "use the result of the call, and return it",
+        )
+    if output.shape != result.shape:
+        raise value_error(f"out= has the shape {output.shape}, and the result {result.shape}")
+    if not numpy.can_cast(result.dtype, output.dtype, "same_kind"):
+        raise type_error(f"the result is {result.dtype}, which out= of {output.dtype} cannot hold")
+    if where is True:
+        output[...] = result if isinstance(output, Array) else numpy.asarray(result)
+    elif isinstance(output, Array):
+        output[...] = _namespace("where")(where, result, output)
+    else:
+        numpy.copyto(output, numpy.asarray(result), "same_kind", where)
+    return output
+
+
+def _namespace(name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(import_module("hlotool.numpy"), name)
+    return found
 
 
 def _array_function(function: Callable[..., Any], inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """``function(*inputs, **options)`` of a function of NumPy."""
+    output = options.pop("out", None)
+    if output is not None:
+        return _written(output, _array_function(function, inputs, options), True)
     owner = function.__module__.removeprefix("numpy").strip(".")
     return _call(function.__name__, _namesake(function.__name__, owner), function, inputs, options)
 
@@ -59,7 +168,10 @@ def _call(
             leaf._concrete(f"numpy.{name}", "hlotool.numpy has no function of that name with these arguments")
     given, named = unflatten(structure, [numpy.asarray(one) if isinstance(one, Array) else one for one in leaves])
     found, result = flatten(theirs(*given, **named))
-    return unflatten(result, [wrap(one) if isinstance(one, numpy.ndarray) else one for one in found])
+    return unflatten(result, [wrap(numpy.asarray(one)) if isinstance(one, _NUMPYS) else one for one in found])
+
+
+_NUMPYS = (numpy.ndarray, numpy.generic)
 
 
 @lru_cache(maxsize=1024)

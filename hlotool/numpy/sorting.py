@@ -13,6 +13,7 @@ from hlotool.numpy.array import Array, concrete, concrete_value, wrap
 from hlotool.numpy.axes import as_axis
 from hlotool.numpy.dtypes import hlo_type, kind_of
 from hlotool.numpy.elementwise import constant_like, expand
+from hlotool.numpy.elementwise import where as _chosen
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.indexing import take
 from hlotool.numpy.manipulation import one_of, with_shape
@@ -21,8 +22,7 @@ from hlotool.numpy.statistical import highest, lowest
 from hlotool.numpy.trace import apply
 
 __all__ = [
-    "argmax", "argmin", "argsort", "argwhere", "extract", "flatnonzero", "nonzero", "searchsorted",
-    "sort",
+    "argmax", "argmin", "argsort", "argwhere", "extract", "flatnonzero", "nonzero", "searchsorted", "sort", "where",
 ]  # fmt: skip
 
 _VALUES = "the shape of the result depends on values; use it outside of jit, or np.where(condition, x, other)"
@@ -175,6 +175,15 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     if not value.ndim:
         raise value_error("nonzero takes an array with one dimension at least")
     return tuple(wrap(one) for one in numpy.nonzero(value))
+
+
+def where(condition: Any, x1: Any = None, x2: Any = None, /) -> Any:
+    """x1 where `condition` is true, and x2 elsewhere; without these the places where it is true, as ``nonzero``."""
+    if x1 is None and x2 is None:
+        return nonzero(condition)
+    if x1 is None or x2 is None:
+        raise type_error("where takes a condition alone, or two arrays or numbers with it")
+    return _chosen(condition, x1, x2)
 
 
 def flatnonzero(x: Any, /) -> Array:

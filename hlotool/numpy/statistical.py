@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 from typing import Any
 
@@ -16,6 +15,7 @@ from hlotool.numpy.axes import as_axes, as_axis
 from hlotool.numpy.creation import diagonal_of
 from hlotool.numpy.dtypes import DType, hlo_type, kind_of, resolve
 from hlotool.numpy.elementwise import as_floats, constant_like, elementwise, expand, not_zero
+from hlotool.numpy.elementwise import where as choose_where
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.manipulation import joined, one_of, part, with_shape
 from hlotool.numpy.operation import as_arrays, convert, operation
@@ -86,52 +86,97 @@ def _total(x: Any, opcode: str, start: int, axis: Any, dtype: Any, keepdims: boo
 
 
 @operation("x")
-def sum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The sum; of integers in 64 bits."""
+def _sum(x: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
     return _total(x, "add", 0, axis, dtype, keepdims)
 
 
+def sum(
+    x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Array:
+    """The sum; of integers in 64 bits.  Of those elements `where` it is true alone, and with `initial` added."""
+    found = _sum(x if where is None else _those(x, where, 0), axis, dtype, keepdims)
+    return found if initial is None else _with_initial(found, initial, "add")
+
+
 @operation("x")
-def prod(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The product; of integers in 64 bits."""
+def _prod(x: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
     return _total(x, "multiply", 1, axis, dtype, keepdims)
 
 
-def _extreme(x: Any, opcode: str, axis: Any, keepdims: bool, name: str) -> Array:
+def prod(
+    x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Array:
+    """The product; of integers in 64 bits.  Of those elements `where` it is true alone, and times `initial`."""
+    found = _prod(x if where is None else _those(x, where, 1), axis, dtype, keepdims)
+    return found if initial is None else _with_initial(found, initial, "multiply")
+
+
+@operation("x", "where")
+def _those(x: Any, where: Any, otherwise: Any, /) -> Array:
+    """`x`, with another number in the places that do not count."""
     found = one_of(x)
+    number = constant_like(found, _END[otherwise](found.dtype) if isinstance(otherwise, str) else otherwise)
+    return choose_where(one_of(where), found, number)
+
+
+@operation("x", "initial")
+def _with_initial(x: Any, initial: Any, opcode: str, /) -> Array:
+    """A result, and one more element in it."""
+    found, more = as_arrays(x, initial)
+    return convert(elementwise(opcode, found, more), one_of(x).dtype)
+
+
+_END = {"maximum": lowest, "minimum": highest}
+
+
+def _extreme(x: Any, opcode: str, axis: Any, keepdims: bool, some: bool) -> Array:
+    """`some`: there is an element in any case, the initial one."""
+    found = one_of(x)
+    name = opcode[:3]
     if kind_of(found.dtype) == "complex":
         raise type_error(f"{name} is not for arrays of {found.dtype}: complex numbers have no order")
     axes = as_axes(axis, found.ndim)
-    if 0 in [found.shape[n] for n in axes]:
+    if not some and 0 in [found.shape[n] for n in axes]:
         raise value_error(f"{name} of no elements: an array of shape {found.shape} has none along its axis")
-    start = lowest(found.dtype) if opcode == "maximum" else highest(found.dtype)
-    return reduced(found, opcode, start, axes, keepdims)
+    return reduced(found, opcode, _END[opcode](found.dtype), axes, keepdims)
+
+
+_extreme_of = operation("x")(_extreme)
+
+
+def _extreme_where(x: Any, opcode: str, axis: Any, keepdims: bool, initial: Any, where: Any) -> Array:
+    if where is not None:
+        if initial is None:
+            raise value_error(f"{opcode[:3]} with where= needs initial=, for where no element counts")
+        x = _those(x, where, opcode)
+    found = _extreme_of(x, opcode, axis, keepdims, initial is not None)
+    return found if initial is None else _with_initial(found, initial, opcode)
+
+
+def max(x: Any, /, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Array:
+    """The greatest element, and `initial`, of those `where` it is true; nan where there is one."""
+    return _extreme_where(x, "maximum", axis, keepdims, initial, where)
+
+
+def min(x: Any, /, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Array:
+    """The least element, and `initial`, of those `where` it is true; nan where there is one."""
+    return _extreme_where(x, "minimum", axis, keepdims, initial, where)
 
 
 @operation("x")
-def max(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """The greatest element; nan where there is one."""
-    return _extreme(x, "maximum", axis, keepdims, "max")
-
-
-@operation("x")
-def min(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """The least element; nan where there is one."""
-    return _extreme(x, "minimum", axis, keepdims, "min")
-
-
-@operation("x")
-def all(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """Whether all elements are true."""
+def _truth(x: Any, opcode: str, axis: Any, keepdims: bool, /) -> Array:
     found = not_zero(one_of(x))
-    return reduced(found, "and", True, as_axes(axis, found.ndim), keepdims)
+    return reduced(found, opcode, opcode == "and", as_axes(axis, found.ndim), keepdims)
 
 
-@operation("x")
-def any(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """Whether an element is true."""
-    found = not_zero(one_of(x))
-    return reduced(found, "or", False, as_axes(axis, found.ndim), keepdims)
+def all(x: Any, /, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Array:
+    """Whether all elements (of those `where` it is true) are true."""
+    return _truth(x if where is None else _those(x, where, 1), "and", axis, keepdims)
+
+
+def any(x: Any, /, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Array:
+    """Whether an element (of those `where` it is true) is true."""
+    return _truth(x if where is None else _those(x, where, 0), "or", axis, keepdims)
 
 
 @operation("x")
@@ -153,22 +198,40 @@ def _float_input(x: Any, dtype: Any) -> tuple[Array, DType]:
     return convert(found, _inner_type(target)), target
 
 
-@operation("x")
-def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The mean; nan of no elements."""
+def _counts(value: Array, where: Any, axes: tuple[int, ...], keepdims: bool, like: Array) -> Array:
+    """How many elements count, in the type and shape of the total `like`."""
+    if where is None:
+        return constant_like(like, _count(value, axes))
+    chosen = convert(expand(not_zero(one_of(where)), value.shape), like.dtype)
+    return reduced(chosen, "add", 0, axes, keepdims)
+
+
+def _mean_of(x: Any, where: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
     found, target = _float_input(x, dtype)
     axes = as_axes(axis, found.ndim)
-    total = reduced(found, "add", 0, axes, keepdims)
-    return convert(elementwise("divide", total, constant_like(total, _count(found, axes))), target)
+    total = reduced(found if where is None else _those(found, where, 0), "add", 0, axes, keepdims)
+    return convert(elementwise("divide", total, _counts(found, where, axes, keepdims, total)), target)
+
+
+_mean_where = operation("x", "where")(_mean_of)
 
 
 @operation("x")
-def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /) -> Array:
+def _mean(x: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
+    return _mean_of(x, None, axis, dtype, keepdims)
+
+
+def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None) -> Array:
+    """The mean (of those elements `where` it is true); nan of no elements."""
+    return _mean(x, axis, dtype, keepdims) if where is None else _mean_where(x, where, axis, dtype, keepdims)
+
+
+def _var_of(x: Any, where: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /) -> Array:
     found, target = _float_input(x, dtype)
     axes = as_axes(axis, found.ndim)
-    count = _count(found, axes)
-    total = reduced(found, "add", 0, axes, keepdims=True)
-    middle = elementwise("divide", total, constant_like(total, count))
+    counting = found if where is None else _those(found, where, 0)
+    total = reduced(counting, "add", 0, axes, keepdims=True)
+    middle = elementwise("divide", total, _counts(found, where, axes, True, total))
     apart = elementwise("subtract", found, middle)
     if kind_of(apart.dtype) == "complex":
         parts = [apply(one, apart) for one in ("real", "imag")]
@@ -176,25 +239,39 @@ def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root:
         target = squares.dtype
     else:
         squares = apply("multiply", apart, apart)
-    summed = reduced(squares, "add", 0, axes, keepdims)
-    made = apply("divide", summed, constant_like(summed, builtins.max(count - correction, 0)))
+    summed = reduced(squares if where is None else _those(squares, where, 0), "add", 0, axes, keepdims)
+    counts = _counts(found, where, axes, keepdims, summed)
+    less = apply("subtract", counts, constant_like(summed, correction))
+    made = apply("divide", summed, apply("maximum", less, constant_like(summed, 0)))
     return convert(apply("sqrt", made) if root else made, target)
+
+
+_var_where = operation("x", "where")(_var_of)
+
+
+@operation("x")
+def _var_all(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /) -> Array:
+    return _var_of(x, None, axis, correction, keepdims, dtype, root)
+
+
+def _var(x: Any, where: Any, *constants: Any) -> Array:
+    return _var_all(x, *constants) if where is None else _var_where(x, where, *constants)
 
 
 def var(
     x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None,
-    dtype: Any = None,
+    dtype: Any = None, where: Any = None,
 ) -> Array:  # fmt: skip
     """The variance: squares of what elements are off the mean, by their number less `correction` (NumPy's `ddof`)."""
-    return _var(x, axis, correction if ddof is None else ddof, keepdims, dtype, False)
+    return _var(x, where, axis, correction if ddof is None else ddof, keepdims, dtype, False)
 
 
 def std(
     x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None,
-    dtype: Any = None,
+    dtype: Any = None, where: Any = None,
 ) -> Array:  # fmt: skip
     """The standard deviation, the square root of ``var``."""
-    return _var(x, axis, correction if ddof is None else ddof, keepdims, dtype, True)
+    return _var(x, where, axis, correction if ddof is None else ddof, keepdims, dtype, True)
 
 
 @operation("x")

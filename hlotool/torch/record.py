@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from hlotool.frontends.cluster_drawing import draw_clusters, draw_clusters_svg
 from hlotool.frontends.clusters import Partition
 from hlotool.frontends.programs import Program
 
@@ -38,6 +39,14 @@ class Graph:
         """What runs eagerly, by operation and reason."""
         rows = self.partition.report().fallbacks
         return tuple(Fallback(operation=r.op, reason=r.reason, count=r.count, where=r.where) for r in rows)
+
+    def dot(self, most: int = 200) -> str:
+        """The clusters as a drawing, as DOT text; one with more than `most` operations is one box."""
+        return draw_clusters(self.partition, most)
+
+    def svg(self, most: int = 200) -> bytes:
+        """The same as a picture; UnsupportedError where Graphviz is not installed."""
+        return draw_clusters_svg(self.partition, most)
 
     def __str__(self) -> str:
         program = self.program

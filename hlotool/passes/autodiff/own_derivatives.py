@@ -11,7 +11,7 @@ from hlotool.passes.autodiff.control import reverse_call
 from hlotool.passes.autodiff.forward import Forward
 from hlotool.passes.autodiff.reverse import Reverse
 from hlotool.passes.autodiff.rule import ByLeaf, Rule
-from hlotool.passes.autodiff.writer import refusal
+from hlotool.passes.autodiff.writer import Path, refusal
 
 __all__ = ["RULES"]
 
@@ -75,7 +75,9 @@ def _jvp_reverse(at: Reverse, call: Instruction, cotangents: ByLeaf) -> None:
     ahead = at.ahead_of(call)
     zeros = [ahead.splat(0.0, one.shape) for one in arguments]
     moving = floats_of(shapes)
-    wanted = {(len(shapes) + moving.index(path[0]),): one for path, one in cotangents.items()}
+    wanted: dict[Path, Instruction] = {}
+    for path, cotangent in cotangents.items():
+        wanted[len(shapes) + moving.index(path[0]),] = cotangent
     first = len(operands)
     inputs = frozenset((first + n, ()) for n, one in enumerate(arguments) if at.wants(one))
     found = reverse_call(
