@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,18 @@ from hlotool.codegen.plan.arena import ALIGNMENT, place
 from hlotool.codegen.plan.buffers import assign
 from hlotool.codegen.plan.probes import Probe
 from hlotool.codegen.plan.sharing import Functions
-from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps, called, is_there, named, needs_kernel
+from hlotool.codegen.plan.small_loops import promotable, small_computations, small_loops
+from hlotool.codegen.plan.steps import (
+    HostCall,
+    KernelUse,
+    Routine,
+    Steps,
+    called,
+    inside,
+    is_there,
+    named,
+    needs_kernel,
+)
 from hlotool.codegen.plan.task_loops import task_loops
 from hlotool.codegen.plan.units import Piece, Units
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
@@ -90,13 +101,18 @@ def build(
     name = f"run_{_identifier(module.name)}"
     for computation in _functions(module):
         is_entry = computation is module.entry
-        assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
-        kernels.add_all(assignment)
+        own = donation if is_entry else NOTHING_DONATED
+        # What is to say how long its steps take has to have steps.
+        inner = frozenset[Computation]() if profiled else small_computations(computation)
+        assignment = assign(computation, in_place, own, log, inner)
+        loops = small_loops(computation, assignment, log) if inner else []
+        small: dict[Instruction, list[Piece]] = {loop: [] for loop in loops}
+        kernels.add_all(assignment, small)
         calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
         for call, routine in calls.items():
             kernels.call(call, routine, assignment)
-        shared = task_loops(assignment, kernels.of, kernels.scratch, target.shares_loop)
-        steps = Steps(computation, assignment, kernels.of, kernels.scratch, shared, calls)
+        shared = task_loops(assignment, kernels.of, kernels.scratch, small, target.shares_loop)
+        steps = Steps(computation, assignment, kernels.of, kernels.scratch, shared, calls, small)
         schedule = target.schedule(steps, log)
         place(assignment)
         plan = FunctionPlan(
@@ -104,8 +120,9 @@ def build(
             steps=steps, schedule=schedule, kernel_names=kernels.names, constants=constants.offsets(assignment),
             machine=machine, host_calls=host_calls, uses=uses, probes=probes,
         )  # fmt: skip
-        piece, routines[computation] = target.function(plan)
-        units.add(piece)
+        pieces, routines[computation] = target.function(plan)
+        for piece in pieces:
+            units.add(piece)
     return Program(
         units=units.finish(),
         library=kernels.library(),
@@ -129,7 +146,8 @@ def kernel_texts(
     kernels = _Kernels(target, machine, Units(lambda unit: None))
     for computation in _functions(module):
         own = donation if computation is module.entry else NOTHING_DONATED
-        kernels.add_all(assign(computation, in_place, own))
+        assignment = assign(computation, in_place, own, small=small_computations(computation))
+        kernels.add_all(assignment, {loop: [] for loop in small_loops(computation, assignment, DecisionLog())})
     users: dict[str, list[Instruction]] = {}
     for instruction, name in kernels.names.items():
         users.setdefault(name, []).append(instruction)
@@ -155,27 +173,35 @@ def _functions(module: Module) -> list[Computation]:
 
 
 class _Kernels:
-    """Kernels by structure: equal instructions share one.  Their functions, and their helpers, go to `units`."""
+    """Kernels by structure: equal instructions share one, but each small loop has its own.  Helpers, and the functions
+    of kernels that are in no small loop, go to `units`."""
 
     def __init__(self, target: Target, machine: Machine, units: Units) -> None:
         self.target = target
         self.machine = machine
+        self.unmasked = replace(machine, masks=False)
         self.units = units
         self.of: dict[Instruction, Kernel] = {}
         self.names: dict[Instruction, str] = {}
         self.scratch: dict[Instruction, Value] = {}
         self.distinct: dict[Hashable, tuple[str, Kernel]] = {}
-        self.functions = Functions(units.add)
+        self.functions: dict[Instruction | None, Functions] = {None: Functions(units.add)}  # by the loop they are in
         self.helpers: dict[Helper, None] = {}
         self._structures = Structures()
 
-    def add_all(self, assignment: Assignment) -> None:
-        """The kernels of all that needs one; KernelCrash with those that could not be written."""
+    def add_all(self, assignment: Assignment, small: Mapping[Instruction, list[Piece]]) -> None:
+        """The kernels of all that needs one; those in loops that are `small` are added to the texts of these.
+
+        KernelCrash with those that could not be written.
+        """
         causes: dict[Instruction, Exception] = {}
+        homes = {instruction: loop for loop in small for instruction in inside(loop)}
+        unmasked = {instruction for loop in small for instruction in promotable(loop, assignment)}
+        self.functions.update({loop: Functions(texts.append) for loop, texts in small.items()})
         for instruction in assignment.positions:
             if needs_kernel(instruction) and not is_there(instruction, assignment):
                 try:
-                    self.add(instruction, assignment)
+                    self.add(instruction, assignment, homes.get(instruction), instruction in unmasked)
                 except UnsupportedError as error:
                     if instruction.opcode != "fusion":
                         raise
@@ -185,16 +211,19 @@ class _Kernels:
         if causes:
             raise KernelCrash(causes)
 
-    def add(self, instruction: Instruction, assignment: Assignment) -> None:
+    def add(
+        self, instruction: Instruction, assignment: Assignment, loop: Instruction | None, unmasked: bool
+    ) -> None:  # fmt: skip
         in_place = assignment.in_place.get(instruction, frozenset())
         there = assignment.there.get(instruction, frozenset())
-        key = (self._structures.instruction(instruction), tuple(sorted(in_place)), tuple(sorted(there)))
+        key = (self._structures.instruction(instruction), tuple(sorted(in_place)), tuple(sorted(there)), loop, unmasked)
         found = self.distinct.get(key)
         if found is None:
             name = f"k{len(self.distinct)}_{_identifier(instruction.name)}"
             with named(instruction):
-                kernel = self.target.emitter(instruction)(name, instruction, self.machine, in_place, there)
-            found = name, self.functions.add(name, kernel)
+                machine = self.unmasked if unmasked else self.machine
+                kernel = self.target.emitter(instruction)(name, instruction, machine, in_place, there)
+            found = name, self.functions[loop].add(name, kernel)
             self.distinct[key] = found
             for helper in kernel.helpers:
                 self._take(helper)
