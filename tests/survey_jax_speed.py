@@ -135,6 +135,61 @@ def cases() -> dict[str, Callable[[], Case]]:
 
         return jax.lax.scan(step, y, None, length=500)[1]
 
+    def lorenz(y: Any) -> Any:
+        def field(y: Any) -> Any:
+            return jnp.stack([10 * (y[1] - y[0]), y[0] * (28 - y[2]) - y[1], y[0] * y[1] - 8 / 3 * y[2]])
+
+        def step(y: Any, _: Any) -> Any:
+            a = field(y)
+            b = field(y + 0.005 * a)
+            c = field(y + 0.005 * b)
+            y = y + 0.01 / 6 * (a + 2 * b + 2 * c + field(y + 0.01 * c))
+            return y, y
+
+        return jax.lax.scan(step, y, None, length=1000)[1]
+
+    def rotation(rates: Any) -> Any:
+        def step(q: Any, w: Any) -> Any:
+            a, (x, y, z) = q[0], w
+            turn = jnp.array([[0, -x, -y, -z], [x, 0, z, -y], [y, -z, 0, x], [z, y, -x, 0]])
+            q = q + 0.005 * turn @ q
+            return q / jnp.sqrt((q * q).sum()), a
+
+        return jax.lax.scan(step, jnp.array([1.0, 0, 0, 0]), rates)
+
+    def neurons(currents: Any) -> Any:
+        def step(v: Any, current: Any) -> Any:
+            v = v + 0.1 * (current - v)
+            return jnp.where(v > 1, 0.0, v), v > 1
+
+        return jax.lax.scan(step, jnp.zeros(currents.shape[1]), currents)[1]
+
+    def forward_algorithm(transitions: Any, likelihoods: Any) -> Any:
+        def step(a: Any, seen: Any) -> Any:
+            a = a @ transitions * seen
+            return a / a.sum(), jnp.log(a.sum())
+
+        transitions, likelihoods = jax.nn.softmax(transitions), jnp.exp(likelihoods)
+        return jax.lax.scan(step, jnp.ones(5) / 5, likelihoods)[1].sum()
+
+    def nested(x: Any) -> Any:
+        def outer(i: Any, x: Any) -> Any:
+            return jax.lax.fori_loop(0, 10, lambda j, x: x * 0.99 + j, x) + i
+
+        return jax.lax.fori_loop(0, 200, outer, x)
+
+    def thermostat(x: Any) -> Any:
+        def step(_: Any, x: Any) -> Any:
+            return jax.lax.cond(x.sum() > 0, lambda x: x * 0.9 - 0.1, lambda x: x * 1.1 + 0.2, x)
+
+        return jax.lax.fori_loop(0, 1000, step, x)
+
+    def gauss_seidel(x: Any) -> Any:
+        def sweep(_: Any, x: Any) -> Any:
+            return jax.lax.fori_loop(1, 31, lambda i, x: x.at[i].set(0.5 * (x[i - 1] + x[i + 1])), x)
+
+        return jax.lax.fori_loop(0, 30, sweep, x)
+
     def walk(x: Any) -> Any:
         return jnp.cumsum(jax.random.normal(jax.random.key(0), (20000,))) + x
 
@@ -189,6 +244,13 @@ def cases() -> dict[str, Callable[[], Case]]:
         "tiny loop 10000": of(tiny_loop(10000), (3,)),
         "while": of(collatz, ()),
         "runge-kutta": of(oscillator, (2,)),
+        "lorenz": of(lorenz, (3,)),
+        "rotation": of(rotation, (500, 3)),
+        "neurons": of(neurons, (1000, 10)),
+        "hidden markov": of(forward_algorithm, (5, 5), (300, 5)),
+        "nested loops": of(nested, (5,)),
+        "branches in a loop": of(thermostat, (3,)),
+        "gauss-seidel": of(gauss_seidel, (32,)),
         "bellman": of(bellman, (1000,)),
         "hessian": of(logistic, (20,), (200, 20)),
     }

@@ -31,7 +31,6 @@ from hlotool.evaluate import feeds as queues
 from hlotool.inspect import files
 from hlotool.ir import ExecutionError
 from hlotool.runtime import cache, compile_queue, custom_calls, entry, fastcall, image, object_code
-from hlotool.runtime.native_text import native_text
 from hlotool.text.parser import parse
 
 SMALL = """HloModule small
@@ -130,11 +129,11 @@ def test_half_an_entry_of_the_cache_goes(tmp_path: Path, monkeypatch: pytest.Mon
 def test_llvm_works_with_the_threads_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system gives no others."""
     monkeypatch.setenv("HLOTOOL_CACHE", "off")
-    text = native_text("compile_queue")
+    text = compile_queue._text()
     refused = re.sub(r"declare (i32) (@pthread_create)\(.*\)", r"define internal \1 \2(ptr %a, ptr %b, ptr %c, ptr %d) "
                      r"{ store i64 77, ptr %a ret i32 11 }", text)  # fmt: skip
     assert refused != text
-    monkeypatch.setattr(compile_queue, "native_text", lambda name: refused)
+    monkeypatch.setattr(compile_queue, "_text", lambda: refused)
     monkeypatch.setattr(compile_queue, "_code", compile_queue._code.__wrapped__)
     same(results(MANY), MANY)
 

@@ -534,6 +534,8 @@ _ROWS = (
     _kind(4182, "refuse overlap", "little-gain", "steps run one after the other: it takes hardly longer",
           "They do not wait for each other, but one takes most of the time, or threads share the tasks of each anyway, "
           "or what goes from core to core costs what is gained.  Times are estimates, for two threads."),
+    _kind(4183, "note small-loops", "in-registers", "a loop is one function, with its kernels, and values in registers",
+          "Its trips are so short that calls of kernels, and memory between them, would take most of their time."),
     _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
           "Its parameters and results have a dimension more, one element of it for each example.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 __all__ = ["AVX512", "PORTABLE", "InstructionSet", "instruction_set", "vector_bits_of"]
@@ -33,6 +33,10 @@ class InstructionSet:
     short_pairs: bool = False
     tuned: bool = True
 
+    def has_masks(self, bits: int) -> bool:
+        """Whether single lanes of so many bits are read and written."""
+        return 0 < self.masked_bits <= bits
+
 
 AVX512 = InstructionSet(
     architecture="x86_64", requires=frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq"}), vector_bits=512,
@@ -59,6 +63,7 @@ def vector_bits_of(features: frozenset[str]) -> int:
 
 
 @cache
-def instruction_set(architecture: str, vector_bits: int) -> InstructionSet:
-    """The instructions of an architecture for vectors of at most so many bits."""
-    return next(row for row in _SETS if row.architecture == architecture and row.vector_bits <= vector_bits)
+def instruction_set(architecture: str, vector_bits: int, masks: bool = True) -> InstructionSet:
+    """The instructions of an architecture for vectors of at most so many bits; without `masks`, none of lanes."""
+    found = next(row for row in _SETS if row.architecture == architecture and row.vector_bits <= vector_bits)
+    return found if masks else replace(found, masked_bits=0)

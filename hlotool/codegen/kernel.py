@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hlotool.ir import Instruction
 
 __all__ = [
-    "KERNEL_SIGNATURE", "LOOPING", "PLUMBING", "Definition", "Helper", "Kernel", "KernelCrash", "Step", "Uses",
-    "is_plumbing", "signature",
+    "KERNEL_SIGNATURE", "LOOPING", "PLUMBING", "PROMOTED", "Definition", "Helper", "Kernel", "KernelCrash", "Step",
+    "Uses", "inlined", "is_plumbing", "is_promoted", "signature",
 ]  # fmt: skip
 
 Uses: TypeAlias = "tuple[tuple[str, int], ...]"
@@ -32,6 +32,25 @@ instructions, in a third of the time, and they are good enough for that."""
 
 LOOPING = f'{PLUMBING} "looping"'
 """Attributes of plumbing that goes round a loop of the program: what it keeps should be kept in registers."""
+
+
+PROMOTED = '"promoted"'
+"""An attribute of a function whose variables LLVM is to make registers, with what it calls as a part of it."""
+
+
+def is_promoted(text: str) -> bool:
+    """Whether a text of LLVM IR defines such a function."""
+    return f" {PROMOTED} " in text
+
+
+def inlined(text: str) -> str:
+    """The text of definitions whose functions are parts of those that call them."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        if line.startswith("define "):
+            head = line.removesuffix(" {").removeprefix("define ").removeprefix("internal ").replace(f" {PLUMBING}", "")
+            lines[number] = f"define internal {head} alwaysinline {{"
+    return "\n".join(lines)
 
 
 def is_plumbing(text: str) -> bool:

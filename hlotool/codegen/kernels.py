@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,13 +16,16 @@ from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT
 from hlotool.codegen.plan.sharing import Functions
-from hlotool.codegen.plan.steps import Routine, called, is_there, named, needs_kernel
+from hlotool.codegen.plan.small_loops import promotable
+from hlotool.codegen.plan.steps import Routine, called, inside, is_there, named, needs_kernel
 from hlotool.codegen.plan.units import Piece, Units
 from hlotool.codegen.plan.values import Assignment, Value
 from hlotool.codegen.target import Target
 from hlotool.ir import Computation, Instruction, Module, UnsupportedError
 
 __all__ = ["Constants", "Kernels", "functions_of", "identifier"]
+
+_NO_LOOPS: Mapping[Instruction, list[Piece]] = MappingProxyType({})
 
 
 def functions_of(module: Module) -> list[Computation]:
@@ -39,27 +44,35 @@ def functions_of(module: Module) -> list[Computation]:
 
 
 class Kernels:
-    """Kernels by structure: equal instructions share one.  Their functions, and their helpers, go to `units`."""
+    """Kernels by structure: equal instructions share one, but each small loop has its own.  Helpers, and the functions
+    of kernels that are in no small loop, go to `units`."""
 
     def __init__(self, target: Target, machine: Machine, units: Units) -> None:
         self.target = target
         self.machine = machine
+        self.unmasked = replace(machine, masks=False)
         self.units = units
         self.of: dict[Instruction, Kernel] = {}
         self.names: dict[Instruction, str] = {}
         self.scratch: dict[Instruction, Value] = {}
         self.distinct: dict[Hashable, tuple[str, Kernel]] = {}
-        self.functions = Functions(units.add)
+        self.functions: dict[Instruction | None, Functions] = {None: Functions(units.add)}  # by the loop they are in
         self.helpers: dict[Helper, None] = {}
         self._structures = Structures()
 
-    def add_all(self, assignment: Assignment) -> None:
-        """The kernels of all that needs one; KernelCrash with those that could not be written."""
+    def add_all(self, assignment: Assignment, small: Mapping[Instruction, list[Piece]] = _NO_LOOPS) -> None:
+        """The kernels of all that needs one; those in loops that are `small` are added to the texts of these.
+
+        KernelCrash with those that could not be written.
+        """
         causes: dict[Instruction, Exception] = {}
+        homes = {instruction: loop for loop in small for instruction in inside(loop)}
+        unmasked = {instruction for loop in small for instruction in promotable(loop, assignment)}
+        self.functions.update({loop: Functions(texts.append) for loop, texts in small.items()})
         for instruction in assignment.positions:
             if needs_kernel(instruction, self.target.in_line) and not is_there(instruction, assignment):
                 try:
-                    self.add(instruction, assignment)
+                    self.add(instruction, assignment, homes.get(instruction), instruction in unmasked)
                 except UnsupportedError as error:
                     if instruction.opcode != "fusion":
                         raise
@@ -69,16 +82,19 @@ class Kernels:
         if causes:
             raise KernelCrash(causes)
 
-    def add(self, instruction: Instruction, assignment: Assignment) -> None:
+    def add(
+        self, instruction: Instruction, assignment: Assignment, loop: Instruction | None, unmasked: bool
+    ) -> None:  # fmt: skip
         in_place = assignment.in_place.get(instruction, frozenset())
         there = assignment.there.get(instruction, frozenset())
-        key = (self._structures.instruction(instruction), tuple(sorted(in_place)), tuple(sorted(there)))
+        key = (self._structures.instruction(instruction), tuple(sorted(in_place)), tuple(sorted(there)), loop, unmasked)
         found = self.distinct.get(key)
         if found is None:
             name = f"k{len(self.distinct)}_{identifier(instruction.name)}"
             with named(instruction):
-                kernel = self.target.emitter(instruction)(name, instruction, self.machine, in_place, there)
-            found = name, self.functions.add(name, kernel)
+                machine = self.unmasked if unmasked else self.machine
+                kernel = self.target.emitter(instruction)(name, instruction, machine, in_place, there)
+            found = name, self.functions[loop].add(name, kernel)
             self.distinct[key] = found
             for helper in kernel.helpers:
                 self._take(helper)

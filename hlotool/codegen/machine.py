@@ -40,7 +40,8 @@ class Machine:
     """A target processor, and how to compute on it.  Widths in bits, caches in bytes (per core for L1 and L2).
 
     Code that is `portable` keeps to what LLVM has for every processor; code that `asks` may call the runtime to learn
-    whether to go on.
+    whether to go on; code without `masks` reads and writes no single lanes of vectors, even if the processor could:
+    LLVM keeps nothing in registers that is accessed so.
     """
 
     triple: str
@@ -54,6 +55,7 @@ class Machine:
     numerics: Numerics = Numerics()
     portable: bool = False
     asks: bool = True
+    masks: bool = True
 
     @property
     def architecture(self) -> str:
@@ -73,7 +75,11 @@ class Machine:
     @property
     def instructions(self) -> InstructionSet:
         """Its vector instructions."""
-        return instruction_set(self.architecture, self.vector_bits)
+        return instruction_set(self.architecture, self.vector_bits, self.masks)
+
+    @property
+    def _has_avx512(self) -> bool:
+        return instruction_set(self.architecture, self.vector_bits) is AVX512
 
     @property
     def registers(self) -> int:
@@ -83,7 +89,7 @@ class Machine:
     @property
     def has_tiles(self) -> bool:
         """Whether there are registers for tiles of bf16 pairs, and this process may use them."""
-        return self.instructions is AVX512 and self.has("amx-bf16")
+        return self._has_avx512 and self.has("amx-bf16")
 
     @property
     def has_bf16_pairs(self) -> bool:
@@ -92,7 +98,7 @@ class Machine:
         Processors with AMX have the instruction, but it takes about as long as four multiply-adds there (measured on
         Sapphire Rapids), which makes pairs slower than converting to f32.
         """
-        return self.instructions is AVX512 and self.has("avx512bf16") and not self.has("amx-tile")
+        return self._has_avx512 and self.has("avx512bf16") and not self.has("amx-tile")
 
     def has(self, feature: str) -> bool:
         """Whether LLVM is told that the processor has a feature."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,9 +17,10 @@ from hlotool.codegen.plan.arena import place
 from hlotool.codegen.plan.buffers import assign
 from hlotool.codegen.plan.probes import Probe
 from hlotool.codegen.plan.region import Schedule
+from hlotool.codegen.plan.small_loops import small_computations, small_loops
 from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps
 from hlotool.codegen.plan.task_loops import task_loops
-from hlotool.codegen.plan.units import Units
+from hlotool.codegen.plan.units import Piece, Units
 from hlotool.codegen.plan.values import Assignment, array_leaves
 from hlotool.codegen.target import FunctionPlan, Target, target_of
 from hlotool.ir import Computation, Instruction, Module, Shape
@@ -111,15 +112,20 @@ def build_together(
         first = len(host_calls)
         for computation in functions_of(module):
             is_entry = computation is module.entry
-            assignment = assign(computation, in_place, donation if is_entry else NOTHING_DONATED, log)
-            steps, schedule = _steps(computation, assignment, kernels, routines, target, log)
+            own = donation if is_entry else NOTHING_DONATED
+            # What is to say how long its steps take has to have steps.
+            inner = frozenset[Computation]() if profiled else small_computations(computation)
+            assignment = assign(computation, in_place, own, log, small=inner)
+            loops = small_loops(computation, assignment, log) if inner else []
+            steps, schedule = _steps(computation, assignment, loops, kernels, routines, target, log)
             plan = FunctionPlan(
                 name=name if is_entry else f"{name}_{len(routines)}_{identifier(computation.name)}", is_entry=is_entry,
                 steps=steps, schedule=schedule, kernel_names=kernels.names, constants=constants.offsets(assignment),
                 machine=machine, host_calls=host_calls, uses=uses[name], probes=probes,
             )  # fmt: skip
-            piece, routines[computation] = target.function(plan)
-            units.add(piece)
+            pieces, routines[computation] = target.function(plan)
+            for piece in pieces:
+                units.add(piece)
         planned[name] = assignment
         calls[name] = tuple(host_calls[first:])
     texts, library, block = units.finish(), kernels.library(), constants.block()
@@ -141,16 +147,17 @@ def build_together(
 
 
 def _steps(
-    computation: Computation, assignment: Assignment, kernels: Kernels, routines: Mapping[Computation, Routine],
-    target: Target, log: DecisionLog,
+    computation: Computation, assignment: Assignment, loops: Sequence[Instruction], kernels: Kernels,
+    routines: Mapping[Computation, Routine], target: Target, log: DecisionLog,
 ) -> tuple[Steps, Schedule]:  # fmt: skip
-    """The steps of a computation, whose memory is placed, and when they run."""
-    kernels.add_all(assignment)
+    """The steps of a computation with its small `loops`, whose memory is placed, and when they run."""
+    small: dict[Instruction, list[Piece]] = {loop: [] for loop in loops}
+    kernels.add_all(assignment, small)
     calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
     for call, routine in calls.items():
         kernels.call(call, routine, assignment)
-    shared = task_loops(assignment, kernels.of, kernels.scratch, target.shares_loop)
-    steps = Steps(computation, assignment, kernels.of, kernels.scratch, shared, calls)
+    shared = task_loops(assignment, kernels.of, kernels.scratch, small, target.shares_loop)
+    steps = Steps(computation, assignment, kernels.of, kernels.scratch, shared, calls, small)
     schedule = target.schedule(steps, log)
     place(assignment)
     return steps, schedule
@@ -165,7 +172,8 @@ def kernel_texts(
     kernels = Kernels(target, machine, Units(lambda unit: None))
     for computation in functions_of(module):
         own = donation if computation is module.entry else NOTHING_DONATED
-        kernels.add_all(assign(computation, in_place, own))
+        assignment = assign(computation, in_place, own, small=small_computations(computation))
+        kernels.add_all(assignment, {loop: [] for loop in small_loops(computation, assignment, DecisionLog())})
     users: dict[str, list[Instruction]] = {}
     for instruction, name in kernels.names.items():
         users.setdefault(name, []).append(instruction)

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from hlotool.codegen.machine import Machine
 from hlotool.runtime.cache_key import About, Key, about_from_bytes
+from hlotool.runtime.promotion import PASSES
 from hlotool.runtime.target_machines import SWITCHES
 from hlotool.version import __version__
 
@@ -228,7 +229,8 @@ def code_key(texts: Sequence[str], machine: Machine) -> Key:
     features = sorted(name for name in machine.features.split(",") if name.startswith("+"))
     parts = {
         "hlotool": __version__, "llvmlite": llvmlite.__version__, "LLVM": llvm_version(),
-        "switches": " ".join(SWITCHES), "triple": machine.triple, "cpu": machine.cpu, "features": ",".join(features),
+        "switches": " ".join((*SWITCHES, *PASSES)), "triple": machine.triple, "cpu": machine.cpu,
+        "features": ",".join(features),
         "text": "".join(f"{len(text)} {text}" for text in texts),
     }  # fmt: skip
     first = _DEFINED.search(texts[0]) if texts else None

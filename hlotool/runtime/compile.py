@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from hlotool.codegen.kernel import is_plumbing
+from hlotool.codegen.kernel import is_plumbing, is_promoted
 from hlotool.codegen.machine import Machine
 from hlotool.runtime.compile_queue import Queue, is_there
 from hlotool.runtime.object_code import has_raw_functions, object_of, with_header
@@ -60,7 +60,7 @@ class Compiler:
         if self._queue is None:
             return
         with emitter(self._machine) as target:
-            self._queue.add(with_header(text, target), is_plumbing(text))
+            self._queue.add(with_header(text, target), is_plumbing(text), is_promoted(text))
         if self._workers < self._others:
             self._workers += 1
             self._queue.start(self._emitters.enter_context(both_emitters(self._machine)))

@@ -17,6 +17,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.promotion import pass_functions
 from hlotool.runtime.target_machines import Emitters
 
 __all__ = ["Queue", "is_there"]
@@ -27,8 +28,8 @@ _CAPACITY = 1 << 12
 _HEAD = 3
 """Words ahead of the texts: how many are taken, how many there are, whether there will be no more."""
 
-_EACH = 3
-"""Words of a text: where it is, whether it is for the quick emitter, and then the object."""
+_EACH = 4
+"""Words of a text: where it is, whether it is for the quick emitter, whether for the passes, and then the object."""
 
 
 class Queue:
@@ -42,12 +43,13 @@ class Queue:
         self._texts: list[bytes] = []  # LLVM reads them in place
         self._words = (ctypes.c_size_t * (_HEAD + _EACH * _CAPACITY))()
 
-    def add(self, text: str, quick: bool) -> None:
-        """Append a text, for the emitter that is `quick` or for the other."""
+    def add(self, text: str, quick: bool, promoted: bool) -> None:
+        """Append a text, for the emitter that is `quick` or the other; the passes come first if it is `promoted`."""
         self._texts.append(text.encode())
         place = _HEAD + _EACH * (len(self._texts) - 1)
         self._words[place] = ctypes.cast(ctypes.c_char_p(self._texts[-1]), ctypes.c_void_p).value or 0
         self._words[place + 1] = quick
+        self._words[place + 2] = promoted
         self._code.add(self._words)
 
     @property
@@ -79,7 +81,7 @@ class Queue:
 
         found: list[bytes | None] = []
         for number in range(len(self._texts)):
-            place = _HEAD + _EACH * number + 2
+            place = _HEAD + _EACH * number + 3
             address, self._words[place] = self._words[place], 0
             if not address:
                 found.append(None)
@@ -110,7 +112,7 @@ def _code() -> _Code:
     from llvmlite.binding import ffi
 
     machine = host()
-    library = load(compiled([native_text("compile_queue")], machine, cache=default_cache()), _symbols())
+    library = load(compiled([_text()], machine, cache=default_cache()), _symbols())
     words, emitter = ctypes.POINTER(ctypes.c_size_t), ffi.LLVMTargetMachineRef
     return _Code(
         ctypes.CFUNCTYPE(None, words, emitter, emitter)(library.address("hlo_compile_all")),
@@ -131,12 +133,20 @@ def is_there() -> bool:
         return False
 
 
+def _text() -> str:
+    passes = [f"void @{name}(ptr" for name in pass_functions()]
+    return native_text(
+        "compile_queue", declarations="\n".join(f"declare {name})" for name in dict.fromkeys(passes)),
+        passes="\n".join(f"  call {name} %manager)" for name in passes),
+    )  # fmt: skip
+
+
 def _symbols() -> dict[str, int]:
     """Where LLVM's functions are, without llvmlite's lock around them."""
     from llvmlite.binding import ffi
 
-    text = native_text("compile_queue")
-    names = (line.partition("@")[2].partition("(")[0] for line in text.splitlines() if line.startswith("declare "))
+    lines = _text().splitlines()
+    names = (line.partition("@")[2].partition("(")[0] for line in lines if line.startswith("declare "))
     return {
         name: ctypes.cast(getattr(ffi.lib, name)._cfn, ctypes.c_void_p).value or 0
         for name in names

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from hlotool.codegen.kernel import is_plumbing
+from hlotool.codegen.kernel import is_plumbing, is_promoted
 from hlotool.codegen.machine import Machine
 from hlotool.runtime.cache import Cache, objects_of
+from hlotool.runtime.promotion import promote
 from hlotool.runtime.target_machines import emitter
 
 if TYPE_CHECKING:
@@ -82,6 +83,8 @@ def _emitted(text: str, machine: Machine, emit: Callable[[binding.TargetMachine,
     try:
         with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, binding.parse_assembly) as module:
             module.verify()
+            if is_promoted(text):
+                promote(module, target)
             return emit(target, module)
     except RuntimeError as error:
         raise CodeError(str(error)) from error
@@ -108,6 +111,8 @@ def _compile_unlocked(text: str, machine: Machine) -> bytes:
         with ffi.OutputString() as message:
             if verify(module, message):
                 raise CodeError(str(message))
+        if is_promoted(text):
+            promote(module, target)
         with ffi.OutputString() as message:
             memory = emit(target, module, 1, message)
             if not memory:

@@ -1,11 +1,12 @@
 """LLVM's target machines, and the switches that LLVM runs with.
 
-No IR pass is run: the emitters write code that is vectorised already, so instruction selection is
-all that is left; texts of nothing but plumbing are compiled without any optimisation.  Loop strength reduction, which
-the code generator runs of itself, is off: it took a sixth of the whole time and gained nothing where addresses are
-written as pointers that move on.  So is constant hoisting, which wants to know how often every block runs and then
-finds nothing to do: vectors of constants are no business of it.  So is list scheduling after registers are assigned:
-the analyses that it asks for took a fifth of the time, and processors that reorder instructions gain nothing.
+No IR pass is run but over small loops (`hlotool.runtime.promotion`): the emitters write code that is vectorised
+already, so instruction selection is all that is left; texts of nothing but plumbing are compiled without any
+optimisation.  Loop strength reduction, which the code generator runs of itself, is off: it took a sixth of the whole
+time and gained nothing where addresses are written as pointers that move on.  So is constant hoisting, which wants to
+know how often every block runs and then finds nothing to do: vectors of constants are no business of it.  So is list
+scheduling after registers are assigned: the analyses that it asks for took a fifth of the time, and processors that
+reorder instructions gain nothing.
 (LLVM knows these switches for the process as a whole: other users of llvmlite in it go without those passes as well.
 There is none for a module or a function, but ``optnone``, which turns all else off too; and a switch cannot be given to
 and fro around a compilation, for others may be under way, and LLVM takes each switch once.)

@@ -45,8 +45,7 @@ def first_lanes(f: Function, active: int, lanes: int) -> Vector | None:
 
 def has_masks(machine: Machine | None, element_type: str) -> bool:
     """Whether the processor reads and writes single lanes of a vector of the type."""
-    least = 0 if machine is None else machine.instructions.masked_bits
-    return 0 < least <= 8 * byte_size(element_type)
+    return machine is not None and machine.instructions.has_masks(8 * byte_size(element_type))
 
 
 def load(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None, aligned: bool = False) -> Register:
@@ -66,7 +65,12 @@ def load(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None, 
 
 
 def _doubled(mask: Vector | None) -> Vector | None:
-    return mask and mask.shuffle([lane // 2 for lane in range(2 * mask.lanes)])
+    if mask is None:
+        return None
+    if mask.name.startswith("<"):  # to be seen as what it is
+        lanes = mask.name.strip("<>").split(", ")
+        return Vector(mask.f, "i1", 2 * mask.lanes, f"<{', '.join(lane for lane in lanes for _ in range(2))}>")
+    return mask.shuffle([lane // 2 for lane in range(2 * mask.lanes)])
 
 
 def load_raw(element_type: str, lanes: int, place: Ptr, mask: Vector | None = None, aligned: bool = False) -> Vector:

@@ -213,7 +213,13 @@ class Ptr(Value):
 
     def load_masked(self, element: str, mask: Vector, align: int = 0) -> Vector:
         """The lanes of `mask` of the vector that lies there; the others are not read, and give zero."""
-        nothing = zeros(self.f, element, mask.lanes)
+        nothing, lanes = zeros(self.f, element, mask.lanes), mask.lanes
+        few = self._leading(element, mask)
+        if few == 1:
+            return nothing.insert(0, self.load(element, align=align))
+        if few:
+            some = self.load(element, few, align)
+            return some.shuffle([min(lane, few) for lane in range(lanes)], zeros(self.f, element, few))
         name = f"llvm.masked.load.{nothing.suffix}.p0"
         callee = self.f.unit.declare(nothing.type, name, ["ptr", mask.type, nothing.type])
         return nothing.let(f"call {nothing.type} {callee}({self._aligned(align)}, {operand(mask)}, {operand(nothing)})")
@@ -225,9 +231,23 @@ class Ptr(Value):
 
     def store_masked(self, value: Vector, mask: Vector, align: int = 0) -> None:
         """Write the lanes of `mask`."""
+        few = self._leading(value.element, mask)
+        if few:
+            # For the `freeze` see `memory.store_raw`.
+            one = value.let(f"freeze {value.type} {value.name}")[0] if few == 1 else value.shuffle(range(few))
+            self.store(one, align)
+            return
         name = f"llvm.masked.store.{value.suffix}.p0"
         callee = self.f.unit.declare("void", name, [value.type, "ptr", mask.type])
         self.f.do(f"call void {callee}({operand(value)}, {self._aligned(align)}, {operand(mask)})")
+
+    def _leading(self, element: str, mask: Vector) -> int:
+        """How many lanes a constant mask of nothing but the first ones has, where they are read and written as a
+        shorter vector: the processor has no masks for the type.  0 for any other."""
+        if self.f.unit.instructions.has_masks(BITS.get(element, 64)) or not mask.name.startswith("<"):
+            return 0
+        lanes = [text in ("i1 true", "i1 1") for text in mask.name.strip("<>").split(", ")]
+        return sum(lanes) if lanes == sorted(lanes, reverse=True) else 0
 
     def _aligned(self, align: int) -> str:
         return f"ptr align {align} {self.name}" if align else operand(self)

@@ -14,7 +14,7 @@ from typing import Annotated
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.plan.buffers import occupy
 from hlotool.codegen.plan.dependencies import touched
-from hlotool.codegen.plan.steps import CONTROL, Steps, called
+from hlotool.codegen.plan.steps import Steps, last_position
 from hlotool.codegen.plan.values import Assignment, Value
 from hlotool.ir import Instruction
 
@@ -118,7 +118,7 @@ class Reservations:
             self._count()
         positions = self.steps.assignment.positions
         start = min(positions[i] for i in moved)
-        end = max(_end(i, self.steps.assignment) for i in moved)
+        end = max(last_position(i, self.steps.assignment) for i in moved)
         storage = dict.fromkeys(value for i in moved for value in touched(i, self.steps).storage() if value.intervals)
         longer = [value for value in storage if value.intervals[0][0] > start or value.intervals[-1][1] < end]
         more = self.alive[start : end + 1]
@@ -144,11 +144,3 @@ class Reservations:
                 changes[value.intervals[-1][1] + 1] -= value.size
         self.alive = list(accumulate(changes))
         self.most = max(self.alive)
-
-
-def _end(instruction: Instruction, assignment: Assignment) -> int:
-    """The last position that belongs to an instruction."""
-    if instruction.opcode not in CONTROL:
-        return assignment.positions[instruction]
-    *_, last = called(instruction)[-1]
-    return _end(last, assignment) + 4

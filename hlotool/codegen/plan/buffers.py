@@ -16,7 +16,7 @@ just after, at ``2 * t + 1``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import accumulate
 from typing import Annotated
 
@@ -56,13 +56,14 @@ def assign(
     donation: Donation = NOTHING_DONATED,
     log: DecisionLog | None = None,
     moves: bool = True,
+    small: Container[Computation] = frozenset(),
 ) -> Assignment:
     """Assign values to all instructions of `entry` and of its loops and branches; what it calls is a matter of its own.
 
     `in_place` says which (output leaf, operand) pairs of an instruction may share storage when the operand is dead
     afterwards.  Every while and conditional must own its computations.  Where nothing `moves`, every place is known
-    before anything runs, and a multiple of `GRAIN` bytes.  `place` completes the result once the kernels have asked for
-    scratch.
+    before anything runs, and a multiple of `GRAIN` bytes.  Computations in `small` belong to small loops.  `place`
+    completes the result once the kernels have asked for scratch.
     """
     log = DecisionLog() if log is None else log
     log.pass_name = "buffer-assignment"
@@ -90,7 +91,7 @@ def assign(
     if walker.stackings:
         leave_out(result, log)
         if moves:
-            stack_all(result, [s for found in walker.stackings.values() for s in found.values()], log)
+            stack_all(result, [s for found in walker.stackings.values() for s in found.values()], small, log)
     held.clear()
     for offer in offers:
         _take_over(result, offer, held)

@@ -7,12 +7,13 @@ known before anything runs.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from math import prod
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.stacking import Stacking, is_handed_on, is_unread
-from hlotool.codegen.plan.values import Assignment, Value, later, merged, overlap
-from hlotool.ir import Instruction
+from hlotool.codegen.plan.values import KEPT_BYTES, Assignment, Value, later, merged, overlap
+from hlotool.ir import Computation, Instruction
 
 __all__ = ["join_all", "leave_out", "stack_all"]
 
@@ -64,8 +65,13 @@ def join_all(
             result.there[join] = frozenset(there)
 
 
-def stack_all(result: Assignment, found: list[Stacking], log: DecisionLog) -> None:
-    """Let what a loop puts into an array trip by trip be computed there, if its place is known in time."""
+def stack_all(
+    result: Assignment, found: list[Stacking], small: Container[Computation], log: DecisionLog
+) -> None:  # fmt: skip
+    """Let what a loop puts into an array trip by trip be computed there, if its place is known in time.
+
+    In `small` loops registers are the better place for what fits into some.
+    """
     makers: dict[Value, Instruction] = {}  # what writes to storage first
     for instruction, values in result.leaves.items():
         for value in values:
@@ -77,6 +83,8 @@ def stack_all(result: Assignment, found: list[Stacking], log: DecisionLog) -> No
         if by is None or source is None or not stacking.is_run or by.parent is None:
             continue
         (value,), (whole,), (array,) = (result.leaves[i] for i in (source, by, stacking.array))
+        if by.parent in small and value.size <= KEPT_BYTES:
+            continue
         part, own, position = value.find(), whole.find(), result.positions[by]
         if not part.writable or part.parameter is not None or part.claim is not None:
             continue

@@ -7,7 +7,7 @@ is somewhere already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -15,12 +15,13 @@ from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.views import is_view
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.plan.buffers import ALIASES, branch_computations
+from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
 from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
 
 __all__ = [
     "CONTROL", "HOST", "NO_KERNEL", "HostCall", "KernelUse", "Routine", "Steps", "TaskLoop", "called", "inside",
-    "is_element", "is_scalar_code", "is_there", "named", "needs_kernel",
+    "is_element", "is_scalar_code", "is_there", "last_position", "named", "needs_kernel",
 ]  # fmt: skip
 
 CONTROL = frozenset({"while", "conditional"})
@@ -78,7 +79,8 @@ class Steps:
     """The steps of computation `entry` and of its loops and branches, whose order and threads are still to be chosen.
 
     `assignment` says where values are; `kernels` are what runs instructions, `scratch` the memory of a kernel's own,
-    `routines` the functions that calls run.  `task_loops` are loops that as a whole are divided among threads.
+    `routines` the functions that calls run.  `task_loops` are loops that as a whole are divided among threads;
+    `small_loops` those that are functions, each with the texts of its kernels (`small_loops`).
     """
 
     entry: Computation
@@ -87,6 +89,7 @@ class Steps:
     scratch: Mapping[Instruction, Value]
     task_loops: Mapping[Instruction, TaskLoop]
     routines: Mapping[Instruction, Routine] = field(default_factory=dict)
+    small_loops: Mapping[Instruction, Sequence[Piece]] = field(default_factory=dict)
 
     def runs(self, instruction: Instruction) -> bool:
         """Whether there is something to do for an instruction."""
@@ -160,6 +163,14 @@ def inside(instruction: Instruction) -> Iterator[Instruction]:
         for inner in computation:
             yield inner
             yield from inside(inner)
+
+
+def last_position(instruction: Instruction, assignment: Assignment) -> int:
+    """The last position that belongs to an instruction, on the time line of buffer assignment."""
+    if instruction.opcode not in CONTROL:
+        return assignment.positions[instruction]
+    *_, last = called(instruction)[-1]
+    return last_position(last, assignment) + 4
 
 
 @contextmanager

@@ -15,14 +15,14 @@ The scalars of a loop, such as its counter, are computed by every task for itsel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated
 
 from hlotool.analysis.in_place import updates_part
 from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.kernel import Kernel, Step
-from hlotool.codegen.plan.steps import CONTROL, HOST, TaskLoop, is_element, is_scalar_code
+from hlotool.codegen.plan.steps import CONTROL, HOST, TaskLoop, inside, is_element, is_scalar_code
 from hlotool.codegen.plan.values import Assignment, Value
 from hlotool.ir import Instruction
 
@@ -34,12 +34,16 @@ _SLOT: Annotated[int, Threshold("bytes")] = 8
 
 def task_loops(
     assignment: Assignment, kernels: Mapping[Instruction, Kernel], scratch: Mapping[Instruction, Value],
-    shares_loop: Callable[[Step, int], bool],
+    small: Collection[Instruction], shares_loop: Callable[[Step, int], bool],
 ) -> dict[Instruction, TaskLoop]:  # fmt: skip
-    """The loops whose tasks can go through them alone, and of which that is worth it (`shares_loop`)."""
+    """The loops, but for `small` ones, whose tasks can go through them alone, and of which that is worth it
+    (`shares_loop`)."""
     found = {}
     moving = assignment.swapped(assignment.swaps)
+    within = {instruction for loop in small for instruction in inside(loop)}
     for loop in assignment.loop_copies:
+        if loop in small or loop in within:
+            continue
         running = [i for part in ("condition", "body") for i in loop.attributes[part]]
         own = [i for i in running if i in kernels]
         if len(own) != 1 or own[0] in scratch or any(i.opcode in HOST | CONTROL for i in running):

@@ -1,8 +1,9 @@
 """Which pieces of a program's text LLVM compiles together.
 
 Units are compiled at the same time, and while the next ones are being written; but each takes a millisecond for being
-one.  Plumbing has units of its own, which LLVM does not optimise, where a program is worth several at all.  How a
-program is cut follows from its text alone, not from how many threads there are to compile it.
+one.  Plumbing has units of its own, which LLVM does not optimise, where a program is worth several at all.  So have
+functions whose variables become registers: passes go over the whole of a unit, but for plumbing.  How a program is cut
+follows from its text alone, not from how many threads there are to compile it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.kernel import is_plumbing
+from hlotool.codegen.kernel import is_plumbing, is_promoted
 
 __all__ = ["Piece", "Units"]
 
@@ -53,7 +54,7 @@ class Units:
     If the program is to stay `whole`, as where nothing links units, there is but one.
     """
 
-    __slots__ = ("_begin", "_begun", "_called", "_count", "_plumbing", "_whole", "_work")
+    __slots__ = ("_begin", "_begun", "_called", "_count", "_plumbing", "_promoted", "_whole", "_work")
 
     def __init__(self, begin: Callable[[str], None], whole: bool = False) -> None:
         self._begin = begin
@@ -61,12 +62,13 @@ class Units:
         self._begun: list[str] = []
         self._called: set[str] = set()
         self._count = 0
-        self._work, self._plumbing = _Waiting(), _Waiting()
+        self._work, self._plumbing, self._promoted = _Waiting(), _Waiting(), _Waiting()
 
     def add(self, piece: Piece) -> None:
         """Take another piece; those of its kind that are there make a unit once they take long enough."""
-        plumbing = is_plumbing("\n".join([*piece.declarations, piece.definitions]))
-        waiting = self._plumbing if plumbing else self._work
+        text = "\n".join([*piece.declarations, piece.definitions])
+        plumbing = is_plumbing(text)
+        waiting = self._plumbing if plumbing else self._promoted if is_promoted(text) else self._work
         size = 0 if self._whole else _microseconds(piece) // (_QUICK if plumbing else 1)
         if waiting.size >= _LEAST and waiting.size + size > _UNIT:
             self._cut(waiting)
@@ -85,9 +87,11 @@ class Units:
 
     def finish(self) -> tuple[str, ...]:
         """All units: those that have begun, and what is left; pieces of a kind keep their order."""
-        left = [self._plumbing.pieces, self._work.pieces]
-        if not self._begun and self._plumbing.size + self._work.size < _LEAST:
-            left = [dict(sorted((left[0] | left[1]).items()))]
+        left = [self._plumbing.pieces, self._work.pieces, self._promoted.pieces]
+        if not self._begun and self._plumbing.size + self._work.size + self._promoted.size < _LEAST:
+            with_plumbing = 2 if self._promoted.pieces else 1
+            left[with_plumbing] = dict(sorted((left[0] | left[with_plumbing]).items()))
+            left[0] = {}
         texts = []
         for pieces in filter(None, left):
             others = (one for rest in left if rest is not pieces for one in rest.values())

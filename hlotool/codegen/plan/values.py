@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from hlotool.analysis.stacking import Stacking
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Uses
 from hlotool.ir import Instruction, Shape, UnsupportedError
 
-__all__ = ["Assignment", "Copy", "Value", "array_leaves", "later", "merged", "overlap"]
+__all__ = ["KEPT_BYTES", "Assignment", "Copy", "Value", "array_leaves", "later", "merged", "overlap"]
+
+
+KEPT_BYTES: Annotated[int, Threshold("bytes")] = 256
+"""Bytes of a value that changes in a small loop and is kept in registers, as far as there are enough: a few vectors."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.codegen.kernel import is_promoted
 from hlotool.codegen.llvm.status import COMPLETE, STOPPED
 from hlotool.codegen.llvm.writer import with_variables
 from hlotool.codegen.machine import Machine
@@ -29,6 +30,7 @@ from hlotool.runtime.aot.reflection import reflection_text
 from hlotool.runtime.aot.weights import HEAD, MAGIC, MULTIPLIERS, VERSION_AND_ORDER
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import CodeError, with_header
+from hlotool.runtime.promotion import promote
 from hlotool.runtime.target_machines import emitter
 
 if TYPE_CHECKING:
@@ -113,6 +115,8 @@ def _parser(target: binding.TargetMachine) -> Iterator[Callable[[str], binding.M
 
     def parsed(text: str) -> binding.ModuleRef:
         modules.append(binding.parse_assembly(with_header(text, target), context))
+        if is_promoted(text):
+            promote(modules[-1], target)
         return modules[-1]
 
     try:

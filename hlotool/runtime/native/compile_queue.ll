@@ -7,6 +7,14 @@ declare i32 @LLVMPY_VerifyModule(ptr, ptr)
 declare void @LLVMPY_DisposeModule(ptr)
 declare ptr @LLVMPY_TargetMachineEmitToMemory(ptr, ptr, i32, ptr)
 declare void @LLVMPY_DisposeString(ptr)
+declare ptr @LLVMPY_CreatePipelineTuningOptions()
+declare void @LLVMPY_DisposePipelineTuningOptions(ptr)
+declare ptr @LLVMPY_CreatePassBuilder(ptr, ptr)
+declare void @LLVMPY_DisposePassBuilder(ptr)
+declare ptr @LLVMPY_CreateNewModulePassManager()
+declare void @LLVMPY_DisposeNewModulePassManger(ptr)
+declare void @LLVMPY_RunNewModulePassManager(ptr, ptr, ptr)
+${declarations}
 declare i32 @usleep(i32)
 declare i32 @pthread_create(ptr, ptr, ptr, ptr)
 declare i32 @pthread_join(ptr, ptr)
@@ -89,7 +97,7 @@ sleep:
   %slept = call i32 @usleep(i32 50)
   br label %look
 work:
-  %job = getelementptr [3 x ptr], ptr %jobs, i64 %number
+  %job = getelementptr [4 x ptr], ptr %jobs, i64 %number
   %text = load ptr, ptr %job
   %kind = getelementptr i64, ptr %job, i64 1
   %hurry = load i64, ptr %kind
@@ -105,11 +113,19 @@ verify:
   %wrong = call i32 @LLVMPY_VerifyModule(ptr %module, ptr %message)
   call void @forget(ptr %message)
   %right = icmp eq i32 %wrong, 0
-  br i1 %right, label %emit, label %dispose
+  br i1 %right, label %choose, label %dispose
+choose:
+  %depth = getelementptr i64, ptr %job, i64 2
+  %promoted = load i64, ptr %depth
+  %plain = icmp eq i64 %promoted, 0
+  br i1 %plain, label %emit, label %optimise
+optimise:
+  call void @promote(ptr %module, ptr %emitter)
+  br label %emit
 emit:
   %object = call ptr @LLVMPY_TargetMachineEmitToMemory(ptr %emitter, ptr %module, i32 1, ptr %message)
   call void @forget(ptr %message)
-  %result = getelementptr ptr, ptr %job, i64 2
+  %result = getelementptr ptr, ptr %job, i64 3
   store ptr %object, ptr %result
   br label %dispose
 dispose:
@@ -119,6 +135,18 @@ end:
   call void @LLVMPY_ContextDispose(ptr %context)
   br label %take
 leave:
+  ret void
+}
+define internal void @promote(ptr %module, ptr %emitter) nounwind {
+entry:
+  %options = call ptr @LLVMPY_CreatePipelineTuningOptions()
+  %builder = call ptr @LLVMPY_CreatePassBuilder(ptr %emitter, ptr %options)
+  %manager = call ptr @LLVMPY_CreateNewModulePassManager()
+${passes}
+  call void @LLVMPY_RunNewModulePassManager(ptr %manager, ptr %module, ptr %builder)
+  call void @LLVMPY_DisposeNewModulePassManger(ptr %manager)
+  call void @LLVMPY_DisposePassBuilder(ptr %builder)
+  call void @LLVMPY_DisposePipelineTuningOptions(ptr %options)
   ret void
 }
 define internal void @forget(ptr %message) nounwind {

@@ -11,13 +11,16 @@ from functools import partial
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.llvm.arrays import aligned
 from hlotool.codegen.llvm.control import allocate, when
 from hlotool.codegen.llvm.math.elements import Register, constant, from_memory, memory_type, to_memory, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
 from hlotool.codegen.llvm.polling import BUDGET
 from hlotool.codegen.llvm.status import STOPPED
-from hlotool.codegen.llvm.values import Int, Ptr
+from hlotool.codegen.llvm.types import BITS
+from hlotool.codegen.llvm.values import Int, Ptr, Vector, zeros
 from hlotool.codegen.llvm.writer import Function
+from hlotool.codegen.plan.small_loops import Kept
 from hlotool.codegen.plan.values import Assignment, Copy, Value
 from hlotool.ir import Instruction, byte_size, element_type
 
@@ -181,6 +184,34 @@ class Body:
             slot = self.table + 8 * number
             slot.store(self.address(value))
 
+    # ---- variables of the function of a small loop
+
+    def keep(self, own: Kept) -> None:
+        """Give values variables, which have what the loop needs from before.
+
+        LLVM makes a vector of one if something reads or writes all of it as such; parts of it then are lanes.
+        """
+        slots = {value: allocate(self.f, "i8", aligned(value.size), align=64) for value in own.values}
+        for value, slot in slots.items():
+            vector = _whole(value, self.f)
+            if value in own.entering:
+                _copy_whole(value, slot, self.address(value))
+            elif vector is not None:
+                slot.store(vector)
+        self.own = slots
+
+    def give_back(self, own: Kept) -> None:
+        """Put what is needed behind the loop where it belongs."""
+        slots, self.own = self.own, {}
+        for value in own.leaving:
+            _copy_whole(value, self.address(value), slots[value])
+
+    def copy(self, copy: Copy) -> None:
+        if copy.source.storage() in self.own or copy.target.storage() in self.own:
+            _copy_whole(copy.source, self.address(copy.target), self.address(copy.source))
+        else:
+            self.address(copy.target).copy_from(self.address(copy.source), copy.source.size)
+
     # ---- storage that loops exchange in every trip, instead of copying the new state to where the old one was
 
     def begin_swaps(self, loop: Instruction) -> dict[Copy, Ptr]:
@@ -207,6 +238,23 @@ class Body:
             address = self.address(copy.target)
             del self.places[copy.target.find()], self.places[copy.source.find()]
             when(address.ne(home), partial(home.copy_from, address, copy.source.size))
+
+
+def _whole(value: Value, f: Function) -> Vector | None:
+    """A vector of zeros, as long as a value; None where no register is."""
+    machine = f.unit.machine
+    if value.shape is None or machine is None or 8 * value.size > machine.vector_bits:
+        return None
+    element = memory_type(value.shape.element_type)
+    return zeros(f, element, 8 * value.size // BITS[element])
+
+
+def _copy_whole(value: Value, target: Ptr, source: Ptr) -> None:
+    vector = _whole(value, target.f)
+    if vector is None:
+        target.copy_from(source, value.size)
+    else:
+        target.store(source.load(vector.element, vector.lanes, align=1), align=1)
 
 
 def table_size(instruction: Instruction, assignment: Assignment) -> int:

@@ -23,7 +23,7 @@ from hlotool.codegen.cpu.host.body import Body, table_size
 from hlotool.codegen.cpu.host.probing import Probing
 from hlotool.codegen.cpu.host.region_code import FIRST, Call, define_calls, define_tasks
 from hlotool.codegen.cpu.host.step_costs import StepCosts
-from hlotool.codegen.kernel import LOOPING, PLUMBING, signature
+from hlotool.codegen.kernel import LOOPING, PLUMBING, PROMOTED, inlined, signature
 from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, when
 from hlotool.codegen.llvm.denormals import define_flushing
 from hlotool.codegen.llvm.inline import emit_inline
@@ -35,6 +35,7 @@ from hlotool.codegen.llvm.values import Bool, Int, Ptr, Vector
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.plan.buffers import branch_computations
 from hlotool.codegen.plan.region import Region
+from hlotool.codegen.plan.small_loops import kept
 from hlotool.codegen.plan.steps import (
     HOST,
     HostCall,
@@ -60,8 +61,8 @@ _ABANDON = "abandon"
 """The block that ends an execution which failed."""
 
 
-def write_function(plan: FunctionPlan) -> tuple[Piece, Routine]:
-    """Write the function of a computation; its text, and what its callers have to know."""
+def write_function(plan: FunctionPlan) -> tuple[list[Piece], Routine]:
+    """Write the function of a computation; its text and those of its small loops, and what its callers have to know."""
     name, steps = plan.name, plan.steps
     flushed = plan.is_entry and plan.machine.numerics.flush_denormals
     own = f"internal void @{name}_flushed" if flushed else f"void @{name}"
@@ -72,7 +73,7 @@ def write_function(plan: FunctionPlan) -> tuple[Piece, Routine]:
     offered = () if plan.is_entry else (f"declare void @{name}(ptr, i64, i64)",)
     asks = any(steps.stays(i) and steps.runs(i) for i in steps.assignment.positions)
     routine = Routine(name, steps.assignment.arena_bytes, writer.costs.whole(steps.entry), asks, writer.forks)
-    return Piece(writer.unit.declared, writer.unit.defined, offered), routine
+    return [*writer.small, Piece(writer.unit.declared, writer.unit.defined, offered)], routine
 
 
 class _Writer:
@@ -86,6 +87,7 @@ class _Writer:
         self.kernels = plan.steps.kernels
         self.schedule = plan.schedule
         self.unit = Unit(plan.machine)
+        self.small: list[Piece] = []  # the functions of small loops
         self.flushes = plan.machine.numerics.flush_denormals
         self.flushing: set[str] = set()  # functions that are there with flushing for other threads
         self.forks = False
@@ -117,7 +119,8 @@ class _Writer:
 
     def _quality(self, instructions: Iterable[Instruction]) -> str:
         """Attributes of a function for `instructions`: loops without kernels are arithmetic, which should be good."""
-        loops = [i for i in instructions if i.opcode == "while"]
+        within = {inner for loop in self.steps.small_loops for inner in (loop, *inside(loop))}
+        loops = [i for i in instructions if i.opcode == "while" and i not in within]
         works = any(self.kernels.keys().isdisjoint(loop.attributes["body"]) for loop in loops)
         return "" if works else f" {LOOPING if loops else PLUMBING}"
 
@@ -146,7 +149,7 @@ class _Writer:
                 rows.append((*source, *target, copy.source.size))
         if not rows or len(rows) < len(copies):
             for copy in copies:
-                body.address(copy.target).copy_from(body.address(copy.source), copy.source.size)
+                body.copy(copy)
             return
         table = f"{self.name}_copies{self.tables}"
         self.tables += 1
@@ -179,10 +182,7 @@ class _Writer:
             case "while":
                 self.copy_all(self.assignment.loop_copies[instruction][0])
                 self.probing.copied(self.assignment.loop_copies[instruction][0], instruction)
-                if instruction in self.steps.task_loops:
-                    self.task_loop(instruction, self.steps.task_loops[instruction])
-                else:
-                    self.trips(instruction)
+                self.loop(instruction)
             case "conditional":
                 self.conditional(instruction)
             case opcode if opcode in HOST:
@@ -336,11 +336,44 @@ class _Writer:
         head = f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind"
         with self._function(f"{head}{self._quality(inner)}", inner, name):
             if instruction.opcode == "while":
-                self.trips(instruction)
+                self.loop(instruction)
             else:
                 self.instruction(instruction)
 
     # ---- control flow
+
+    def loop(self, instruction: Instruction) -> None:
+        """A loop that has its initial state."""
+        if instruction in self.steps.task_loops:
+            self.task_loop(instruction, self.steps.task_loops[instruction])
+        elif instruction in self.steps.small_loops:
+            self.small_loop(instruction)
+        else:
+            self.trips(instruction)
+
+    def small_loop(self, instruction: Instruction) -> None:
+        """The loop as a function with its kernels, in a text of its own."""
+        name = f"{self.name}_loop{len(self.small)}"
+        outer, self.unit = self.unit, Unit(self.plan.machine)
+        with self._function(f"{signature(name)} {PROMOTED}", [instruction, *inside(instruction)]) as inner:
+            own = kept(instruction, self.steps)
+            inner.keep(own)
+            self.trips(instruction)
+            inner.give_back(own)
+        kernels = self.steps.small_loops[instruction]
+        inside_only = {line for piece in kernels for line in piece.offers}
+        lines = (*(line for piece in kernels for line in piece.declarations), *self.unit.declared)
+        text = "\n".join([*(inlined(piece.definitions) for piece in kernels), self.unit.defined])
+        declared = tuple(line for line in lines if line not in inside_only)
+        self.small.append(Piece(declared, text, (f"declare void @{name}(ptr, i64, i64)",)))
+        self.unit = outer
+        self._declare(name)
+        body = self.body
+        body.table.store(body.frame)
+        with self.probing.loop(instruction):
+            call(body.f, f"@{name}", body.table, 0, 1)
+        if inner.may_end:
+            self.check()
 
     def task_loop(self, instruction: Instruction, plan: TaskLoop) -> None:
         """The loop as a function for some of the tasks; the first task leaves its own values in the table, behind the

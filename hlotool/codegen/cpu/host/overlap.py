@@ -114,6 +114,8 @@ class _Scheduler:
                         self.split_awake.add((item, number))
             elif item in self.steps.task_loops:
                 self.idle = 0.0
+            elif item in self.steps.small_loops:
+                self.idle += self.costs.serial(item)
             else:
                 self.around.append(item)
                 for inner in called(item):
