@@ -138,7 +138,9 @@ def test_only_the_code_around_kernels_changes_and_only_where_asked_for(path: Pat
     assert not re.search("hlo_(mark|span|now|probes)", "".join(plain.texts))
     assert probed.probes
     kernels = [set(re.findall(r"^define [^{]*@k\d+_.*?^}", "\n".join(p.texts), re.M | re.S)) for p in (plain, probed)]
-    assert kernels[0] == kernels[1]
+    inlined = {kernel for kernel in kernels[0] if " alwaysinline " in kernel}
+    assert kernels[0] - inlined <= kernels[1]
+    assert inlined or kernels[0] == kernels[1]  # where steps are to be told apart, no loop is small
     assert kernels[0] or path.stem == "while_loop"
 
 

@@ -2,7 +2,7 @@
 
 A function keeps the time of its last probe.  The next one has all that passed since: one look at the clock for each,
 and no time that nobody has.  Arithmetic on single elements takes less than such a look, so it is counted with the step
-that follows, unless there is much of it.
+that follows, unless there is much of it.  Small loops, which are one function otherwise, have steps like all others.
 """
 
 from __future__ import annotations
