@@ -35,12 +35,12 @@ def alive(address: int) -> Buffer:
 
 def copied(buffer: Buffer, memory: int) -> Buffer:
     """A copy of a buffer, in `memory`."""
-    return from_array(buffer.array(), buffer.kind, memory)
+    return from_array(buffer.array(), buffer.kind, memory, buffer.order)
 
 
-def from_array(array: npt.NDArray[Any], kind: str, memory: int) -> Buffer:
-    """A buffer with the contents of an array."""
-    made = new_buffer(kind, array.shape, memory)
+def from_array(array: npt.NDArray[Any], kind: str, memory: int, order: Sequence[int] | None = None) -> Buffer:
+    """A buffer with the contents of an array, row by row or in another `order`."""
+    made = new_buffer(kind, array.shape, memory, order=order)
     made.array()[...] = array
     return made
 

@@ -1,6 +1,6 @@
 """Extensions of the table: for calls that pass data to programs, which hlotool passes itself; layouts; shardings.
 
-Arrays lie row by row, those that programs take and give too.  Who is told so need not look into programs for it.
+Arrays lie row by row, those that programs take and give too, unless a program asks for another order.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from functools import cache
 
 from hlotool.ir import Shape
 from hlotool.jax.pjrt.client import Pinned
-from hlotool.jax.pjrt.executables import loaded_at
+from hlotool.jax.pjrt.executables import Loaded, loaded_at
 from hlotool.jax.pjrt.interface import Structure
+from hlotool.jax.pjrt.lowering import Order
 from hlotool.jax.pjrt.native import Buffer, pointer
 from hlotool.jax.pjrt.table import Function, callback
 
@@ -26,10 +27,11 @@ _pinned = Pinned()
 
 
 @cache
-def _row_major(rank: int) -> int:
-    """The layout of arrays with `rank` dimensions: the address and size of its text."""
-    order = ",".join(str(number) for number in reversed(range(rank)))
-    return _pinned.words(_pinned.text(f"{{{order}}}"))
+def _layout(rank: int, order: Order | None = None) -> int:
+    """The layout of arrays with `rank` dimensions, row by row or in another order: where address and size of its text
+    are."""
+    numbers = ",".join(map(str, reversed(range(rank)) if order is None else order))
+    return _pinned.words(_pinned.text(f"{{{numbers}}}"))
 
 
 def _serialize(arguments: Structure) -> None:
@@ -43,26 +45,32 @@ def _words(address: int) -> list[int]:
 
 
 def _default(arguments: Structure) -> None:
-    arguments.layout = _row_major(arguments.num_dims)
+    arguments.layout = _layout(arguments.num_dims)
 
 
 def _of_buffer(arguments: Structure) -> None:
-    arguments.layout = _row_major(len(Buffer(arguments.buffer).dimensions))
+    buffer = Buffer(arguments.buffer)
+    arguments.layout = _layout(len(buffer.dimensions), buffer.order)
 
 
 def _of_outputs(arguments: Structure) -> None:
     loaded = loaded_at(arguments.executable)
-    ranks = [shape.rank for shape in loaded.made.outputs]
-    arguments.num_outputs = len(ranks)
-    arguments.layouts = loaded.once("layouts of outputs", lambda: (loaded.pinned.words([*map(_row_major, ranks)]),))[0]
+    arguments.num_outputs = len(loaded.made.outputs)
+    arguments.layouts = _layouts(loaded, "outputs", loaded.made.outputs, loaded.orders[1])
 
 
 def _of_parameters(arguments: Structure) -> None:
     loaded = loaded_at(arguments.executable)
-    ranks = [shape.rank for shape in loaded.made.parameters]
-    arguments.num_parameters = len(ranks)
-    found = loaded.once("layouts of parameters", lambda: (loaded.pinned.words([*map(_row_major, ranks)]),))
-    arguments.layouts = found[0]
+    arguments.num_parameters = len(loaded.made.parameters)
+    arguments.layouts = _layouts(loaded, "parameters", loaded.made.parameters, loaded.orders[0])
+
+
+def _layouts(loaded: Loaded, what: str, shapes: Sequence[Shape], orders: Sequence[Order | None]) -> int:
+    def make() -> tuple[int, ...]:
+        given = orders or [None] * len(shapes)
+        return (loaded.pinned.words([_layout(shape.rank, order) for shape, order in zip(shapes, given, strict=True)]),)
+
+    return loaded.once(f"layouts of {what}", make)[0]
 
 
 def _parameter_shardings(arguments: Structure) -> None:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 from hlotool.jax.pjrt.table import PjrtError
 
 __all__ = [
-    "CALLBACKS", "FORM", "Options", "hlo_proto", "message_fields", "mlir_module", "read_options", "result_memories",
-    "without_locations",
+    "CALLBACKS", "FORM", "Options", "Order", "hlo_proto", "message_fields", "mlir_module", "mlir_module_by_rows",
+    "orders_in_memory", "read_options", "result_memories", "without_locations",
 ]  # fmt: skip
 
 FORM = "mlir"
 """The format of the programs that JAX hands over: portable artifacts of StableHLO."""
 
+Order: TypeAlias = tuple[int, ...]
+"""The dimensions of an array, the one along which neighbours in memory lie first."""
+
 _MEMORY = "mhlo.memory_kind"
+_LAYOUT = "mhlo.layout_mode"
 _OVERRIDES = 7  # the field of CompileOptionsProto for options by their names
 _HOST_CALLBACKS = 4  # among the arguments of JAX's function that compiles
 
@@ -138,16 +143,70 @@ def result_memories(code: bytes) -> tuple[str, ...]:
     """
     if b"pinned_host" not in code:  # to read a program once more takes time
         return ()
+    return tuple(memory or "device" for memory in _attributes(code, "res_attrs", _MEMORY))
+
+
+def orders_in_memory(code: bytes) -> tuple[tuple[Order | None, ...], tuple[Order | None, ...]]:
+    """In which order the dimensions of arguments and of results shall lie in memory; None is row by row.
+
+    Nothing where a program asks for none.  Where it leaves that to the compiler, results lie as what gives them says
+    (`with_layout_constraint`), and row by row.
+    """
+    if _LAYOUT.encode() not in code:
+        return (), ()
+    parameters = tuple(map(_order, _attributes(code, "arg_attrs", _LAYOUT)))
+    modes = _attributes(code, "res_attrs", _LAYOUT)
+    results = tuple(map(_order, modes))
+    if "auto" in modes:
+        from hlotool.text.proto import read_proto
+
+        leaves = read_proto(hlo_proto(code, FORM), "<jax>").entry.root.shape.leaves()
+        own = [_by_rows_is_none(leaf.layout.minor_to_major) if leaf.layout else None for leaf in leaves]
+        found = zip(modes, own, results, strict=True)
+        results = tuple(given if mode == "auto" else wanted for mode, given, wanted in found)
+    return parameters, results
+
+
+def _order(mode: str) -> Order | None:
+    found = re.match(r"\{([\d,]*)", mode)  # else it is "default" or "auto"
+    return _by_rows_is_none(tuple(int(number) for number in found[1].split(",") if number)) if found else None
+
+
+def _by_rows_is_none(order: Order) -> Order | None:
+    return None if order == tuple(reversed(range(len(order)))) else order
+
+
+def _attributes(code: bytes, place: str, name: str) -> list[str]:
+    """An attribute of the arguments (``arg_attrs``) or results (``res_attrs``) of a program; no text where none is."""
     from jax._src.interpreters.mlir import make_ir_context
     from jaxlib.mlir import ir
 
     with make_ir_context():
-        module = mlir_module(code)
-        main = next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
-        if "res_attrs" not in main.attributes:
-            return ()
-        rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes["res_attrs"])]
-        return tuple(ir.StringAttr(row[_MEMORY]).value if _MEMORY in row else "device" for row in rows)
+        module = mlir_module(code)  # lives as long as what is read of it
+        attributes = _main(module).attributes
+        rows = [ir.DictAttr(row) for row in ir.ArrayAttr(attributes[place])] if place in attributes else []
+        return [ir.StringAttr(row[name]).value if name in row else "" for row in rows]
+
+
+def _main(module: Any) -> Any:
+    from jaxlib.mlir import ir
+
+    return next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
+
+
+def mlir_module_by_rows(code: bytes) -> Any:
+    """A program as JAX gives it, in the MLIR context that is open, all of whose arrays lie row by row."""
+    from jaxlib.mlir import ir
+
+    module = mlir_module(code)
+    if _LAYOUT.encode() in code:
+        main = _main(module)
+        for place in ("arg_attrs", "res_attrs"):
+            if place in main.attributes:
+                rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes[place])]
+                kept = [{one.name: one.attr for one in row if one.name != _LAYOUT} for row in rows]
+                main.attributes[place] = ir.ArrayAttr.get([ir.DictAttr.get(row) for row in kept])
+    return module
 
 
 def mlir_module(code: bytes) -> Any:
