@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import io_callback
-from jax.experimental.layout import Format, Layout
+from jax.experimental.layout import Format, Layout, with_layout_constraint
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
@@ -421,6 +421,38 @@ def one_donated_and_of_no_use() -> None:
     same(y, X + 1)
 
 
+def _by_columns(sharding: Any) -> None:
+    """Arrays that lie by columns, put so, given by programs, and taken by them."""
+    form = Format(Layout((1, 0)), sharding)
+
+    def lies_so(array: Any, wanted: Any) -> None:
+        assert array.format.layout.major_to_minor == (1, 0)
+        same(array, wanted)
+
+    x = jax.device_put(X24, form)
+    lies_so(x, X24)
+    lies_so(jax.jit(lambda x: x + 1, out_shardings=form)(X24), X24 + 1)
+    lies_so(jax.jit(lambda x: x + 1, in_shardings=form, out_shardings=form, donate_argnums=0)(x), X24 + 1)
+    assert x.is_deleted()
+    same(jax.jit(lambda x: x @ x.T)(jax.device_put(X24, form)), X24 @ X24.T)
+    compiled = jax.jit(jnp.sin, in_shardings=form).lower(X24).compile()
+    assert compiled.input_formats[0][0].layout.major_to_minor == (1, 0)
+    same(compiled(jax.device_put(X24, form)), np.sin(X24))
+
+
+def one_other_layouts() -> None:
+    device = jax.devices()[0]
+    _by_columns(jax.sharding.SingleDeviceSharding(device))
+    x = jax.device_put(X24, Format(Layout((1, 0)), jax.sharding.SingleDeviceSharding(device)))
+    assert np.asarray(x).strides == (4, 16)
+    same(jnp.from_dlpack(x), X24)
+    call = jax.jit(lambda x: with_layout_constraint(x * 2, Layout((1, 0))))
+    left_to_us = 'mhlo.layout_mode = "auto"' in call.lower(X24).as_text()  # from JAX 0.10 on
+    assert call(X24).format.layout.major_to_minor == ((1, 0) if left_to_us else (0, 1))
+    same(call(X24), X24 * 2)
+
+
+
 def one_serialized() -> None:
     compiled = jax.jit(lambda x: x * 3).lower(X).compile()
     same(deserialize_and_load(*serialize(compiled))(X), X * 3)
@@ -597,6 +629,10 @@ def four_shard_map() -> None:
     mesh = Mesh(np.array(jax.devices()), "x")
     call = jax.shard_map(lambda x: x * lax.axis_index("x"), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
     same(jax.jit(call)(np.ones(4)), range(4))
+
+
+def four_layouts() -> None:
+    _by_columns(NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y")), P("x", "y")))
 
 
 def four_donors() -> None:

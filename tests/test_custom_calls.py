@@ -361,6 +361,34 @@ ENTRY main {{
             run()
 
 
+@pytest.mark.parametrize(
+    ("column", "pivot"), [((np.nan, 1, 7), 1), ((1, np.nan, 7), 3), ((9, 1, np.nan), 1), ((np.nan,) * 3, 1)]
+)
+def test_a_pivot_beside_nan(column: tuple[float, ...], pivot: int) -> None:
+    """As BLAS has it: nothing is larger than a NaN that comes first, and one that comes later is not larger."""
+    text = """
+HloModule m
+
+ENTRY main {
+  a = f32[3,3] parameter(0)
+  r = (f32[3,3], s32[3], s32[]) custom-call(a), custom_call_target="lapack_sgetrf_ffi"
+  ROOT pivots = s32[3] get-tuple-element(r), index=1
+}
+"""
+    a = np.ones((3, 3), np.float32)
+    a[:, 0] = column
+    (pivots,) = compile_module(parse(text)).run(a)
+    assert pivots[0] == pivot
+
+
+def test_one_equation() -> None:
+    one = np.full((2, 1), 4, np.float32)
+    outputs: list[tuple[Any, tuple[int, ...]]] = [*[("f4", (2, 1))] * 3, ("f4", (2, 1, 3)), ("i4", (2,))]
+    found = lapack("sgtsv", [one, one, one, np.ones((2, 1, 3), "f4")], outputs)
+    assert (found[3] == 0.25).all()
+    assert not found[4].any()
+
+
 def test_lapack_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     a = np.eye(2, dtype=np.float32)
     outputs: list[tuple[Any, tuple[int, ...]]] = [("f4", (2, 2)), ("i4", ())]

@@ -291,7 +291,10 @@ def _sytrd(lapack: Routines, a: Array) -> tuple[Any, ...]:
 
 def _gtsv(lapack: Routines, dl: Array, d: Array, du: Array, b: Array) -> tuple[Any, ...]:
     """Tridiagonal solve: the three diagonals as they were, the solution, info.  dl[0] and du[-1] are not used."""
-    *_, solution, info = lapack.gtsv(dl[1:], d, du[:-1], b)
+    beside = slice(1, None), slice(None, -1)
+    if d.size == 1:  # SciPy wants something there, which is not used either
+        beside = slice(None), slice(None)
+    *_, solution, info = lapack.gtsv(dl[beside[0]], d, du[beside[1]], b)
     return dl, d, du, solution, info
 
 

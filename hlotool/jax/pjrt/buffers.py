@@ -39,9 +39,8 @@ def copied(buffer: Buffer, memory: int) -> Buffer:
 
 
 def from_array(array: npt.NDArray[Any], kind: str, memory: int, order: Sequence[int] | None = None) -> Buffer:
-    """A buffer with the contents of an array, row by row unless there is an `order`."""
-    made = new_buffer(kind, array.shape, memory)
-    made.set_order(order)
+    """A buffer with the contents of an array, row by row or in another `order`."""
+    made = new_buffer(kind, array.shape, memory, order=order)
     made.array()[...] = array
     return made
 
@@ -55,10 +54,10 @@ def _from_host(arguments: Structure) -> None:
     kind = _array_type(arguments.type)
     dimensions = arguments.words("dims", arguments.num_dims)
     strides = arguments.words("byte_strides", arguments.num_byte_strides) or None
-    order = _order(arguments.device_layout, len(dimensions))
+    _order(arguments.device_layout, len(dimensions))
     memory = arguments.memory or device_at(arguments.device).memory
     array = _strided(arguments.data, kind, dimensions, strides)
-    arguments.buffer = from_array(array, kind, memory, order).address
+    arguments.buffer = from_array(array, kind, memory).address
     arguments.done_with_host_buffer = ready_event()
 
 
@@ -178,9 +177,7 @@ def _view(arguments: Structure) -> None:
 def _uninitialized(arguments: Structure) -> None:
     memory = arguments.memory or device_at(arguments.device).memory
     dimensions = arguments.words("shape_dims", arguments.shape_num_dims)
-    made = new_buffer(_array_type(arguments.shape_element_type), dimensions, memory)
-    made.set_order(_order(arguments.shape_layout, len(dimensions)))
-    arguments.buffer = made.address
+    arguments.buffer = new_buffer(_array_type(arguments.shape_element_type), dimensions, memory).address
 
 
 def _raw_to_host(arguments: Structure) -> None:

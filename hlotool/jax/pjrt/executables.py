@@ -22,7 +22,16 @@ from hlotool.jax.pjrt.buffers import GONE, from_array, token
 from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_values
 from hlotool.jax.pjrt.fallback import check_options
 from hlotool.jax.pjrt.interface import Structure
-from hlotool.jax.pjrt.lowering import FORM, Options, Places, hlo_proto, message_fields, places_of, read_options
+from hlotool.jax.pjrt.lowering import (
+    FORM,
+    Options,
+    Order,
+    hlo_proto,
+    message_fields,
+    orders_in_memory,
+    read_options,
+    result_memories,
+)  # fmt: skip
 from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, ready_event
 from hlotool.jax.pjrt.programs import Made, key_of, recall
 from hlotool.jax.pjrt.table import Function, PjrtError, callback
@@ -41,7 +50,9 @@ _NO_BYTES = np.zeros(0, np.bool_)
 class Loaded:
     """A program that JAX holds; native code counts the references to it.
 
-    `words` is what native code reads of it (``native/execute.ll``).
+    `words` is what native code reads of it (``native/execute.ll``); `memories` are the kinds of memory of the results,
+    empty where all of them are the usual one, and `orders` are those of arguments and results in memory, None and
+    empty being row by row.
     """
 
     client: Client
@@ -50,7 +61,8 @@ class Loaded:
     options: bytes
     settings: Options
     record: Program
-    places: Places
+    memories: tuple[str, ...] = ()
+    orders: tuple[tuple[Order | None, ...], tuple[Order | None, ...]] = ((), ())
     pinned: Pinned = field(default_factory=Pinned)
     words: Any = None
     deleted: bool = False
@@ -93,7 +105,6 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     _end()
     start = perf_counter()
     settings = read_options(options)
-    places = places_of(code) if form == FORM else Places()
     if settings.overrides:
         check_options(options, settings, len(client.devices))
     key = key_of(code, settings) if form == FORM else None
@@ -103,7 +114,7 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
 
         made = made_of(code, form, options, settings, len(client.devices), key)
     record = PROGRAMS.add(Program(made.name, made.signature, made.reason, made.note))
-    loaded = Loaded(client, made, code, options, settings, record, places)
+    loaded = Loaded(client, made, code, options, settings, record, result_memories(code), orders_in_memory(code))
     record.compile_seconds = perf_counter() - start
     _describe(loaded)
     with _lock:
@@ -116,7 +127,7 @@ def _describe(loaded: Loaded) -> None:
     pinned, entry = loaded.pinned, loaded.made.code.entry if loaded.made.code else None
     if any(shape.is_token for shape in (*loaded.made.parameters, *loaded.made.outputs)):
         entry = None  # the code knows arrays only
-    if loaded.places.memories or loaded.places.outputs:
+    if loaded.memories or any(order is not None for orders in loaded.orders for order in orders):
         entry = None  # and one memory, and rows
     aliases = dict(entry.aliases) if entry else {}
     overwritten = set(entry.overwritten) if entry else set()
@@ -174,8 +185,8 @@ def _execute(arguments: Structure) -> None:
     devices = [loaded.client.devices[number] for number in loaded.settings.devices]
     if arguments.execute_device:
         devices = [device_at(arguments.execute_device)]
-    kinds = loaded.places.memories or ("device",) * len(loaded.made.outputs)
-    orders = loaded.places.outputs or (None,) * len(loaded.made.outputs)
+    kinds = loaded.memories or ("device",) * len(loaded.made.outputs)
+    orders = loaded.orders[1] or (None,) * len(loaded.made.outputs)
     for row in buffers:
         for buffer in row:
             buffer.hold()
@@ -186,8 +197,7 @@ def _execute(arguments: Structure) -> None:
         loaded.words[12] += int((perf_counter() - start) * 1e9)
         out_lists = arguments.words("output_lists", count, ctypes.c_uint64)
         for out, found, device in zip(out_lists, results, devices, strict=True):
-            arrays = iter(found)
-            memories = map(device.memory_of, kinds)
+            arrays, memories = iter(found), map(device.memory_of, kinds)
             made = [
                 from_array(next(arrays), shape.element_type, memory, order) if shape.is_array else token(memory)
                 for shape, memory, order in zip(loaded.made.outputs, memories, orders, strict=True)
@@ -217,7 +227,11 @@ def _results(loaded: Loaded, buffers: Sequence[Sequence[Buffer]]) -> Sequence[Se
     code = made.code
     assert code is not None
     overwritten = code.entry.overwritten if code.entry else tuple(code.donated.values())
-    values = [buffer.array() for buffer, shape in zip(buffers[0], made.parameters, strict=True) if shape.is_array]
+    values = [
+        np.ascontiguousarray(buffer.array()).reshape(shape.dimensions)
+        for buffer, shape in zip(buffers[0], made.parameters, strict=True)
+        if shape.is_array
+    ]
     return [code.run(*[array.copy() if number in overwritten else array for number, array in enumerate(values)])]
 
 
@@ -361,7 +375,7 @@ def _output_memories(arguments: Structure) -> None:
     count = len(loaded.made.outputs)
 
     def make() -> tuple[int, ...]:
-        kinds = [loaded.pinned.text(kind) for kind in loaded.places.memories or ("device",) * count]
+        kinds = [loaded.pinned.text(kind) for kind in loaded.memories or ("device",) * count]
         return loaded.pinned.words([text for text, _ in kinds]), loaded.pinned.words([size for _, size in kinds])
 
     arguments.num_outputs = count

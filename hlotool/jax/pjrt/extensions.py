@@ -1,7 +1,6 @@
 """Extensions of the table: for calls that pass data to programs, which hlotool passes itself; layouts; shardings.
 
-Arrays lie row by row, those that programs take and give too, unless JAX asks for another order.  Who is told so need
-not look into programs for it.
+Arrays lie row by row, those that programs take and give too, unless a program asks for another order.
 """
 
 from __future__ import annotations
@@ -28,9 +27,11 @@ _pinned = Pinned()
 
 
 @cache
-def _layout(order: Order) -> int:
-    """The layout of arrays whose dimensions lie in this order: the address and size of its text."""
-    return _pinned.words(_pinned.text(f"{{{','.join(map(str, reversed(order)))}}}"))
+def _layout(rank: int, order: Order | None = None) -> int:
+    """The layout of arrays with `rank` dimensions, row by row or in another order: where address and size of its text
+    are."""
+    numbers = ",".join(map(str, reversed(range(rank)) if order is None else order))
+    return _pinned.words(_pinned.text(f"{{{numbers}}}"))
 
 
 def _serialize(arguments: Structure) -> None:
@@ -44,31 +45,30 @@ def _words(address: int) -> list[int]:
 
 
 def _default(arguments: Structure) -> None:
-    arguments.layout = _layout(tuple(range(arguments.num_dims)))
+    arguments.layout = _layout(arguments.num_dims)
 
 
 def _of_buffer(arguments: Structure) -> None:
     buffer = Buffer(arguments.buffer)
-    arguments.layout = _layout(buffer.order or tuple(range(buffer.word(1))))
+    arguments.layout = _layout(len(buffer.dimensions), buffer.order)
 
 
 def _of_outputs(arguments: Structure) -> None:
     loaded = loaded_at(arguments.executable)
     arguments.num_outputs = len(loaded.made.outputs)
-    arguments.layouts = _layouts(loaded, "outputs", loaded.made.outputs, loaded.places.outputs)
+    arguments.layouts = _layouts(loaded, "outputs", loaded.made.outputs, loaded.orders[1])
 
 
 def _of_parameters(arguments: Structure) -> None:
     loaded = loaded_at(arguments.executable)
     arguments.num_parameters = len(loaded.made.parameters)
-    arguments.layouts = _layouts(loaded, "parameters", loaded.made.parameters, loaded.places.parameters)
+    arguments.layouts = _layouts(loaded, "parameters", loaded.made.parameters, loaded.orders[0])
 
 
 def _layouts(loaded: Loaded, what: str, shapes: Sequence[Shape], orders: Sequence[Order | None]) -> int:
     def make() -> tuple[int, ...]:
-        usual = [tuple(range(shape.rank)) for shape in shapes]
-        found = [_layout(order or rows) for order, rows in zip(orders or usual, usual, strict=True)]
-        return (loaded.pinned.words(found),)
+        given = orders or [None] * len(shapes)
+        return (loaded.pinned.words([_layout(shape.rank, order) for shape, order in zip(shapes, given, strict=True)]),)
 
     return loaded.once(f"layouts of {what}", make)[0]
 

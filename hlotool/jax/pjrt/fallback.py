@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.jax.pjrt.lowering import Options, mlir_module, without_layouts
+from hlotool.jax.pjrt.lowering import Options, mlir_module_by_rows
 from hlotool.jax.pjrt.native import CODES
 from hlotool.jax.pjrt.table import PjrtError
 
@@ -94,7 +94,7 @@ def compile_stock(
     chosen = [found[number] for number in devices]
     read = _jax.CompileOptions.ParseFromString(options)
     with _errors_of_jaxlib(), make_ir_context():
-        module = without_layouts(mlir_module(code))  # arrays come and go row by row
+        module = mlir_module_by_rows(code)
         executable = client.compile_and_load(module, _jax.DeviceList(tuple(chosen)), read, list(callbacks))
     return Stock(executable, chosen)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,15 @@ from typing import Any, TypeAlias
 from hlotool.jax.pjrt.table import PjrtError
 
 __all__ = [
-    "CALLBACKS", "FORM", "Options", "Order", "Places", "hlo_proto", "message_fields", "mlir_module", "order_of",
-    "places_of", "read_options", "without_layouts", "without_locations",
+    "CALLBACKS", "FORM", "Options", "Order", "hlo_proto", "message_fields", "mlir_module", "mlir_module_by_rows",
+    "orders_in_memory", "read_options", "result_memories", "without_locations",
 ]  # fmt: skip
 
 FORM = "mlir"
 """The format of the programs that JAX hands over: portable artifacts of StableHLO."""
+
+Order: TypeAlias = tuple[int, ...]
+"""The dimensions of an array, the one along which neighbours in memory lie first."""
 
 _MEMORY = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
@@ -132,63 +136,56 @@ def without_locations(code: bytes) -> tuple[str, bytes] | None:
         return ir.StringAttr(module.operation.attributes["sym_name"]).value, out.getvalue()
 
 
-Order: TypeAlias = tuple[int, ...]
-"""The dimensions of an array in memory, those first whose neighbours are farthest apart."""
+def result_memories(code: bytes) -> tuple[str, ...]:
+    """The kinds of memory that results of a program shall lie in; nothing where it asks for none in particular.
 
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """How arguments and results lie in memory, and in which kind of it the results: all empty where it is as usual.
-
-    Of an array that lies row by row, the order is None.
+    HLO made of a program does not say so: these are attributes of the results of its function.
     """
+    if b"pinned_host" not in code:  # to read a program once more takes time
+        return ()
+    return tuple(memory or "device" for memory in _attributes(code, "res_attrs", _MEMORY))
 
-    memories: tuple[str, ...] = ()
-    parameters: tuple[Order | None, ...] = ()
-    outputs: tuple[Order | None, ...] = ()
 
+def orders_in_memory(code: bytes) -> tuple[tuple[Order | None, ...], tuple[Order | None, ...]]:
+    """In which order the dimensions of arguments and of results shall lie in memory; None is row by row.
 
-def places_of(code: bytes) -> Places:
-    """What a program asks for; HLO made of it does not say so: these are attributes of its function.
-
-    PjrtError for layouts with tiles.
+    Nothing where a program asks for none.  Where it leaves that to the compiler, results lie as what gives them says
+    (`with_layout_constraint`), and row by row.
     """
-    if b"pinned_host" not in code and _LAYOUT.encode() not in code:  # to read a program once more takes time
-        return Places()
+    if _LAYOUT.encode() not in code:
+        return (), ()
+    parameters = tuple(map(_order, _attributes(code, "arg_attrs", _LAYOUT)))
+    modes = _attributes(code, "res_attrs", _LAYOUT)
+    results = tuple(map(_order, modes))
+    if "auto" in modes:
+        from hlotool.text.proto import read_proto
+
+        leaves = read_proto(hlo_proto(code, FORM), "<jax>").entry.root.shape.leaves()
+        own = [_by_rows_is_none(leaf.layout.minor_to_major) if leaf.layout else None for leaf in leaves]
+        found = zip(modes, own, results, strict=True)
+        results = tuple(given if mode == "auto" else wanted for mode, given, wanted in found)
+    return parameters, results
+
+
+def _order(mode: str) -> Order | None:
+    found = re.match(r"\{([\d,]*)", mode)  # else it is "default" or "auto"
+    return _by_rows_is_none(tuple(int(number) for number in found[1].split(",") if number)) if found else None
+
+
+def _by_rows_is_none(order: Order) -> Order | None:
+    return None if order == tuple(reversed(range(len(order)))) else order
+
+
+def _attributes(code: bytes, place: str, name: str) -> list[str]:
+    """An attribute of the arguments (``arg_attrs``) or results (``res_attrs``) of a program; no text where none is."""
     from jax._src.interpreters.mlir import make_ir_context
-
-    with make_ir_context():
-        main = _main(mlir_module(code))
-        arguments, results = _attributes(main, "arg_attrs"), _attributes(main, "res_attrs")
-        memories = tuple(row.get(_MEMORY, "device") for row in results)
-        parameters, outputs = (tuple(order_of(row.get(_LAYOUT, "")) for row in rows) for rows in (arguments, results))
-    return Places(memories if {*memories} - {"device"} else (), _unless_usual(parameters), _unless_usual(outputs))
-
-
-def _unless_usual(orders: tuple[Order | None, ...]) -> tuple[Order | None, ...]:
-    return () if all(order is None for order in orders) else orders
-
-
-def order_of(layout: str) -> Order | None:
-    """The order of a layout as XLA writes it, or ``auto`` or ``default``: None where it is row by row."""
-    numbers, _, rest = layout.removeprefix("{").removesuffix("}").partition(":")
-    if "T(" in rest:
-        raise PjrtError("unimplemented", f"hlotool has no tiled layouts, such as {layout}")
-    order = tuple(int(number) for number in reversed(numbers.split(","))) if numbers[:1].isdigit() else ()
-    return None if order == tuple(range(len(order))) else order
-
-
-def without_layouts(module: Any) -> Any:
-    """A program in the MLIR context that is open, which asks for no layouts any more."""
     from jaxlib.mlir import ir
 
-    main = _main(module)
-    for name in ("arg_attrs", "res_attrs"):
-        if name in main.attributes:
-            rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes[name])]
-            kept = [ir.DictAttr.get({one.name: one.attr for one in row if one.name != _LAYOUT}) for row in rows]
-            main.attributes[name] = ir.ArrayAttr.get(kept)
-    return module
+    with make_ir_context():
+        module = mlir_module(code)  # lives as long as what is read of it
+        attributes = _main(module).attributes
+        rows = [ir.DictAttr(row) for row in ir.ArrayAttr(attributes[place])] if place in attributes else []
+        return [ir.StringAttr(row[name]).value if name in row else "" for row in rows]
 
 
 def _main(module: Any) -> Any:
@@ -197,14 +194,19 @@ def _main(module: Any) -> Any:
     return next(op for op in module.body.operations if ir.StringAttr(op.attributes["sym_name"]).value == "main")
 
 
-def _attributes(main: Any, name: str) -> list[dict[str, str]]:
-    """Of every argument or result, where its function has attributes of them, those that say where it lies."""
+def mlir_module_by_rows(code: bytes) -> Any:
+    """A program as JAX gives it, in the MLIR context that is open, all of whose arrays lie row by row."""
     from jaxlib.mlir import ir
 
-    if name not in main.attributes:
-        return []
-    rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes[name])]
-    return [{key: ir.StringAttr(row[key]).value for key in (_MEMORY, _LAYOUT) if key in row} for row in rows]
+    module = mlir_module(code)
+    if _LAYOUT.encode() in code:
+        main = _main(module)
+        for place in ("arg_attrs", "res_attrs"):
+            if place in main.attributes:
+                rows = [ir.DictAttr(row) for row in ir.ArrayAttr(main.attributes[place])]
+                kept = [{one.name: one.attr for one in row if one.name != _LAYOUT} for row in rows]
+                main.attributes[place] = ir.ArrayAttr.get([ir.DictAttr.get(row) for row in kept])
+    return module
 
 
 def mlir_module(code: bytes) -> Any:

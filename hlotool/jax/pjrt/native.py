@@ -73,6 +73,7 @@ NATIVE = (
 """Functions of the table that are native code."""
 
 DEVICE, MEMORY = 5, 6
+_ORDER, _HEAD_OF_BUFFER = 9, 12
 
 _provided: dict[str, int] = {}
 _kept: list[object] = []
@@ -126,9 +127,13 @@ def error(code: int, message: str) -> int:
 
 
 def new_buffer(
-    kind: str, dimensions: Sequence[int], memory: int, data: int | None = None, ending: int = 0, argument: int = 0
-) -> Buffer:
-    """A buffer with undefined contents, or for memory at `data`, which the function at `ending` is to end."""
+    kind: str, dimensions: Sequence[int], memory: int, data: int | None = None, ending: int = 0, argument: int = 0,
+    order: Sequence[int] | None = None,
+) -> Buffer:  # fmt: skip
+    """A buffer with undefined contents, or for memory at `data`, which the function at `ending` is to end.
+
+    It lies there row by row, or in another `order`, minor dimensions first.
+    """
     nbytes = math.prod(dimensions) * _item_size(number_of_type(kind))
     if data is None:
         data, ending, argument = allocate(nbytes), pointer("owned"), 0
@@ -138,6 +143,10 @@ def new_buffer(
     made = make(number_of_type(kind), len(dimensions), sizes, data, nbytes, memory, ending, argument)
     if not made:
         raise MemoryError("no memory for a buffer")
+    if order is not None:
+        place = made + 8 * (_HEAD_OF_BUFFER + len(dimensions))
+        (ctypes.c_int64 * len(order)).from_address(place)[:] = list(order)
+        ctypes.c_uint64.from_address(made + 8 * _ORDER).value = place
     return Buffer(made)
 
 
@@ -175,28 +184,25 @@ class Buffer:
 
     @property
     def order(self) -> tuple[int, ...] | None:
-        """Its dimensions as they lie in memory, those first whose neighbours are farthest apart; None: row by row."""
-        place = self.word(9)
-        return tuple((ctypes.c_int64 * self.word(1)).from_address(place))[::-1] if place else None
-
-    def set_order(self, order: Sequence[int] | None) -> None:
-        """Say in which order its dimensions lie in memory; nobody else may know it yet."""
-        if order is None or [*order] == sorted(order):
-            return
-        place = self.word(2) + 8 * len(order)  # there is room behind the dimensions
-        (ctypes.c_int64 * len(order)).from_address(place)[:] = [*reversed(order)]
-        ctypes.c_uint64.from_address(self.address + 8 * 9).value = place
+        """Its dimensions as they lie in memory, minor ones first; None where that is row by row."""
+        at = self.word(_ORDER)
+        return tuple((ctypes.c_int64 * self.word(1)).from_address(at)) if at else None
 
     def array(self) -> npt.NDArray[Any]:
         """Its contents, for as long as it is there."""
-        dtype, dimensions, order = dtype_of(self.kind), self.dimensions, self.order
+        order = self.order
+        if order is None:
+            return self._by_rows(self.dimensions)
+        major = order[::-1]
+        return self._by_rows([self.dimensions[number] for number in major]).transpose(np.argsort(major))
+
+    def _by_rows(self, dimensions: Sequence[int]) -> npt.NDArray[Any]:
+        dtype = dtype_of(self.kind)
         size = dtype.itemsize * math.prod(dimensions)
         if size == 0:
             return np.empty(dimensions, dtype)
         memory: Any = (ctypes.c_char * size).from_address(self.word(3))
-        if order is None:
-            return np.ndarray(dimensions, dtype, memory)
-        return np.ndarray([dimensions[number] for number in order], dtype, memory).transpose(np.argsort(order))
+        return np.ndarray(dimensions, dtype, memory)
 
     def hold(self) -> None:
         """Keep its memory while `release` was not called."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import Any, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
@@ -169,14 +169,22 @@ class _Column:
         return [after, pivots, build.select(is_first, this, info)]
 
     def _largest(self, build: Builder, column: Instruction, number: Instruction) -> Instruction:
-        """The row of the largest element from row `number` on, the first one of equals: s32[count]."""
+        """The row of the largest element from row `number` on, the first one of equals: s32[count].
+
+        As BLAS looks for it: a NaN is never larger than what was found before it, and nothing larger than a NaN.
+        """
         real = _REAL.get(self.kind, self.kind)
         size = build.unary("abs", column)
         if real != self.kind:  # as LAPACK compares complex numbers
             size = build.binary("add", *(build.unary("abs", build.unary(part, column)) for part in ("real", "imag")))
         place = build.iota(array("s32", size.shape.dimensions), 1)
-        live = build.compare(place, build.broadcast(number, (), place.shape.dimensions), "GE")
-        size = build.select(live, size, build.splat(-1, size.shape))
+        first = build.broadcast(number, (), place.shape.dimensions)
+        is_nan = build.compare(size, size, "NE")
+        nowhere = build.splat(-1, size.shape)
+        instead = build.select(build.compare(place, first, "EQ"), build.splat(inf, size.shape), nowhere)
+        size = build.select(is_nan, instead, size)
+        live = build.compare(place, first, "GE")
+        size = build.select(live, size, nowhere)
         starts = build.scalar_constant(-1, real), build.scalar_constant(0, "s32")
         reducer = self.module.add(_larger(real))
         both = build.add("reduce", None, (size, place, *starts), {"dimensions": (1,), "to_apply": reducer})
