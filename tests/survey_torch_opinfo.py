@@ -299,8 +299,8 @@ def summary(found: dict[Key, Verdict]) -> str:
             lines.append(
                 f"{'backward' if backward else 'forward':8} {element_type:5} {len(own)} operations,"
                 f" {sum(v.samples for v in own)} samples: as eager {counts['.']}, as near as eager {counts['n']},"
-                f" differs {counts['D']}, falls back {counts['-']} ({random} for random numbers, {untraced} not traced by"
-                f" PyTorch), errors {counts['E']}"
+                f" differs {counts['D']}, falls back {counts['-']} ({random} for random numbers, {untraced} not traced"
+                f" by PyTorch), errors {counts['E']}"
             )
     reasons = Counter(part for v in found.values() if v.mark == "-" for part in set(v.reason.split("; ")))
     return "\n".join([*lines, *(f"{count:5} {reason}" for reason, count in reasons.most_common())])

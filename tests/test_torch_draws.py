@@ -75,7 +75,8 @@ def test_draws_of_all_kinds_come_first_in_their_order() -> None:
         y = x.sin()
         noise = torch.randn_like(y) * torch.rand(8) + torch.empty_like(y).uniform_()
         choice = functional.gumbel_softmax(y) + torch.bernoulli(y, 0.25) + torch.empty_like(y).normal_(1, 2)
-        return choice * y + noise * torch.randint_like(y, 5).cos() + torch.randn(1)
+        whole = torch.randint_like(y, 5, dtype=torch.int64) + torch.randint_like(y, 2, 7)
+        return choice * y + noise * whole.cos() + torch.randn(1) + torch.rand_like(y, dtype=torch.float64)
 
     torch.manual_seed(3)
     wanted = f(torch.randn(6, 8))

@@ -34,7 +34,7 @@ def draws(operation: object) -> bool:
 
 
 def drawn(
-    operation: Callable[..., Any], sizes: Sequence[int], strides: Sequence[int], dtype: Any, *arguments: Any,
+    operation: Callable[..., Any], sizes: Sequence[int], strides: Sequence[int], dtype: Any, /, *arguments: Any,
     **options: Any,
 ) -> Any:  # fmt: skip
     """What `operation` draws for a tensor that lies like this."""

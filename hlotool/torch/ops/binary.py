@@ -305,6 +305,14 @@ def addcmul(
     return c.convert(c.builder.binary("add", a, product), c.type)
 
 
+@lowering("prims.fma.default")
+def multiply_add(context: Context, /, a: Value, b: Value, c: Value) -> Instruction:
+    """``a b + c``, as steps of optimisers have it."""
+    x, y, z = _operands(context, a, b, c, exact=True)
+    build = context.builder
+    return context.convert(build.binary("add", build.binary("multiply", x, y), z), context.type)
+
+
 @lowering("aten.addcdiv.default")
 def addcdiv(
     c: Context, self: Instruction, tensor1: Instruction, tensor2: Instruction, *, value: Number = 1
