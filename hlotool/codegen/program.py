@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +25,7 @@ from hlotool.codegen.plan.values import Assignment, Value, array_leaves
 from hlotool.codegen.target import FunctionPlan, Target, target_of
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import check_devices
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Program", "build", "kernel_texts"]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Array", "CustomCall", "Handler", "Leaf"]
 

@@ -6,7 +6,7 @@ The devices of a run are threads of this process, which all run the same code wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, NoReturn, TypeAlias
 
@@ -24,6 +24,7 @@ from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
 from hlotool.ir.devices import Topology, topology_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import pool
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device

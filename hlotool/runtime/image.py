@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.ir import Layout, Shape, dtype_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import callback, pool
 from hlotool.runtime.cache import pack, unpack
 from hlotool.runtime.entry import Entry

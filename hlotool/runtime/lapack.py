@@ -19,7 +19,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from math import prod
 from typing import Any, TypeAlias
@@ -29,6 +29,7 @@ import numpy as np
 from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.evaluate.custom_call import CustomCall
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text

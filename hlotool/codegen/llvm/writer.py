@@ -8,13 +8,13 @@ closes loops, and gathers the declarations that a function needs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from hlotool.codegen.instruction_sets import PORTABLE, InstructionSet
 from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["LIBRARY", "ClosedLoop", "Function", "Unit", "Value", "symbols"]
 

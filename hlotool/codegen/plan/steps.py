@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.views import is_view
@@ -17,6 +17,7 @@ from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.plan.buffers import ALIASES, branch_computations
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
 from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "CONTROL", "HOST", "NO_KERNEL", "HostCall", "KernelUse", "Routine", "Steps", "TaskLoop", "called", "inside",

@@ -8,11 +8,12 @@ program is cut follows from its text alone, not from how many threads there are 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import is_plumbing
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Piece", "Units"]
 

@@ -7,11 +7,12 @@ in order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.analysis.stacking import Stacking
 from hlotool.codegen.kernel import Uses
 from hlotool.ir import Instruction, Shape, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Assignment", "Copy", "Value", "array_leaves", "later", "merged", "overlap"]
 

@@ -8,7 +8,7 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -25,6 +25,7 @@ from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, r
 from hlotool.jax.pjrt.programs import Made, key_of, recall
 from hlotool.jax.pjrt.table import Function, PjrtError, callback
 from hlotool.jax.record import PROGRAMS
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import pack, unpack
 from hlotool.version import __version__
 

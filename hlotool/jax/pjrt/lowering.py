@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 from hlotool.jax.pjrt.table import PjrtError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "CALLBACKS", "FORM", "Options", "hlo_proto", "message_fields", "mlir_module", "read_options", "result_memories",

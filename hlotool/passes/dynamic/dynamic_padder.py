@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
@@ -11,6 +10,7 @@ from hlotool.evaluate.xla_calls import is_annotation
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError, scalar, tuple_shape
 from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, check_bounds, is_dynamic, static
 from hlotool.ir.shape_checks import flags_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.dynamic.dynamic_rules import RULES, elementwise
 from hlotool.passes.dynamic.dynamic_values import Maker, Sized
 from hlotool.passes.framework.graph import custom_call_target, erase, replace_with

@@ -14,11 +14,12 @@ while-loop-simplifier); small-while-loop-hoisting and parallel-task-assigner (co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib import import_module
 from typing import Any, get_type_hints
 
 from hlotool.ir import UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.steps import Pass
 from hlotool.plugins import load_plugin, plugin_names
 

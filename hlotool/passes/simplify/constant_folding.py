@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ import numpy as np
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate import evaluate_instruction
 from hlotool.ir import Computation, HloError, Instruction, Literal, Module, dtype_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import drop_dead
 from hlotool.passes.framework.rewriter import Rewriter
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hlotool.ir import Diagnostic, Literal, Location, Module, ParseError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.lexer import Cursor
 from hlotool.text.proto.message import Message, ProtoFailure, parse_error
 from hlotool.text.proto.module import build_module

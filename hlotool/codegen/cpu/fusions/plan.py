@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Annotated
@@ -21,6 +20,7 @@ from hlotool.codegen.loops.rules import can_split, region_starts, rule_of, split
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, Shape
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Output", "Plan", "groups_of", "output_leaves", "part_count", "partial_jobs", "partial_uses", "plan_group",
