@@ -11,7 +11,10 @@ import numpy.typing as npt
 
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Array", "CustomCall", "Handler", "Leaf"]
+__all__ = ["EVALUATED", "Array", "CustomCall", "Handler", "Leaf"]
+
+EVALUATED = "hlotool.evaluate"
+"""The target of a custom call that means the computation that it calls: the runtime has it evaluated."""
 
 Array: TypeAlias = npt.NDArray[Any]
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]

@@ -432,7 +432,7 @@ def _parts(instruction: Instruction, operands: Operands, context: Stochastic) ->
 
 
 def _custom_call(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
-    from hlotool.evaluate.xla_calls import is_annotation
+    from hlotool.evaluate.xla_annotations import is_annotation
     from hlotool.evaluate.xla_custom_calls import library_computation
 
     if is_annotation(instruction):

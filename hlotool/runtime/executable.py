@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,6 @@ from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.plan.steps import HostCall
 from hlotool.codegen.program import Program
 from hlotool.display import shown_by
-from hlotool.evaluate import evaluate_computation
-from hlotool.evaluate.custom import EVALUATED
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
@@ -29,12 +27,14 @@ from hlotool.runtime import pool
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
 from hlotool.runtime.compilation import Compilation, Library
-from hlotool.runtime.custom_calls import CallSite, HostSite, Site, custom_call_of, is_registered
 from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
-from hlotool.runtime.lapack import NativeSite, lapack_site
 from hlotool.runtime.object_code import assembly
 from hlotool.runtime.recorder import Recorder
+
+if TYPE_CHECKING:
+    from hlotool.runtime.custom_calls import Site
+    from hlotool.runtime.lapack import NativeSite
 
 __all__ = ["Executable", "Memory", "link"]
 
@@ -217,7 +217,7 @@ def link(
 
     `timeout` is the number of seconds that a run may take.  UnsupportedError names a custom call without a handler.
     """
-    sites = [_site(call) for call in program.host_calls]
+    sites = _sites(program.host_calls)
     symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
     devices = topology_of(module).devices
     image = Image(
@@ -259,7 +259,7 @@ def link(
     def alone(*arrays: object) -> Arrays:
         return work(Device(World(seconds=timeout)), arrays)
 
-    needs_device = timeout is not None or any(isinstance(site, HostSite) for site in sites)
+    needs_device = timeout is not None or any(site.needs_device for site in sites)
     return executable(
         run=alone if needs_device else call,
         image=image if not sites and timeout is None and recorder is None else None,
@@ -289,11 +289,9 @@ def _memory(program: Program) -> Memory:
     )
 
 
-def _site(call: HostCall) -> Site | NativeSite:
-    if call.instruction.attributes.get("custom_call_target") == EVALUATED:
-        return HostSite(call.instruction)
-    if call.instruction.opcode == "custom-call":
-        described = custom_call_of(call.instruction, evaluate_computation)
-        native = None if is_registered(described.target) else lapack_site(described)
-        return native or CallSite(described)
-    return HostSite(call.instruction)
+def _sites(calls: Sequence[HostCall]) -> Sequence[Site | NativeSite]:
+    if not calls:
+        return ()
+    from hlotool.runtime.sites import site_of  # loads the evaluator, too
+
+    return [site_of(call) for call in calls]

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import cache
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -45,6 +45,7 @@ _ALIGNMENT = 64
 class NativeSite:
     """A place where emitted code calls a C function; `address` is good while the object is referenced."""
 
+    needs_device: ClassVar[bool] = False
     address: int
     keep: tuple[object, ...] = field(repr=False)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.evaluate.xla_calls import is_annotation
+from hlotool.evaluate.xla_annotations import is_annotation
 from hlotool.ir import Computation, Instruction, Module, Shape, clone_instruction
 from hlotool.ir.builder import Builder
 from hlotool.passes.batching.batcher import Batcher, Rule, refusal

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 
-from hlotool.evaluate.custom import EVALUATED
+from hlotool.evaluate.custom_call import EVALUATED
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.ir.module import clone_computation, clone_instruction
