@@ -126,3 +126,39 @@ os.waitpid(child, 0)
 
 def test_forked_children_are_told() -> None:
     assert python(_FORKED).stdout.count("this process was forked") == 2
+
+
+_ENDING = """
+import atexit, gc, os, sys
+atexit.register(lambda: print("frozen" if gc.get_freeze_count() else "collected", flush=True))
+import jax
+assert jax.jit(lambda x: x + 1)(1.0) == 2
+"""
+_FINALISER = "class A:\n    def __del__(self, write=os.write): write(1, b'ended')\na = A(); a.cycle = a"
+_GENERATOR = """def f(write):
+    try:
+        yield
+    finally:
+        write(1, b'left')
+f.one = f(os.write); next(f.one)"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        ("", "frozen\n"),
+        (_FINALISER, "collected\nended"),
+        ("class A: file = open('out.txt', 'w')\nA.file.write('text')", "collected\n"),
+        ("class A: file = open(sys.executable, 'rb')", "frozen\n"),
+        (_GENERATOR, "collected\nleft"),
+    ],
+    ids=["nobody", "finaliser", "file", "file-read", "generator"],
+)
+def test_the_last_collection_is_left_out_where_nobody_waits_for_it(
+    waits: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = python(_ENDING + waits)
+    assert (done.stdout, done.stderr) == (said, "")
+    if "out.txt" in waits:
+        assert (tmp_path / "out.txt").read_text() == "text"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, byte_size
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "PACKED_TYPES", "PANEL_BYTES", "DotDimensions", "MatrixView", "Strides", "dense_strides", "dot_dimensions",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import gcd, prod
 
 from hlotool.analysis.contraction import dot_dimensions
 from hlotool.analysis.traffic import UnknownSize, elements
-from hlotool.evaluate.xla_calls import IDENTITY_TARGETS, SINK_TARGETS
+from hlotool.evaluate.xla_annotations import IDENTITY_TARGETS, SINK_TARGETS
 from hlotool.ir import OPCODES, UNBOUNDED, Instruction, Shape, WindowDimension
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ANNOTATIONS", "APPLYING", "RULES", "Cost", "Rule", "meetings"]
 

@@ -7,11 +7,11 @@ cores with 32 KB and 512 KB to 2 MB of caches of their own and vectors of 128 to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Costs", "costs_of"]
 

@@ -9,12 +9,13 @@ them its value.  Where loops are unrolled or peeled, copies stand for one instru
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hlotool.analysis.decisions import Decision
 from hlotool.analysis.fingerprint import Structures
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Counterpart", "counterparts", "entered", "run_order"]
 

@@ -8,7 +8,7 @@ Codes never change their meaning.  `example` is a module in which the choice is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["KINDS", "DecisionKind", "code_of", "find_kind"]
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from hlotool.analysis.decision_codes import code_of
 from hlotool.display import shown_by
 from hlotool.ir import Instruction, Module
 from hlotool.ir.brief import one_line
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Decision", "DecisionLog"]
 

@@ -8,11 +8,11 @@ nothing is guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hlotool.ir import Computation, Instruction, Module, Shape
 from hlotool.ir.attributes import WindowDimension
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Conflict", "Dimensions"]
 

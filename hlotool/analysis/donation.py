@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from hlotool.ir import InputError, Module, Shape, Verbatim
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["NOTHING_DONATED", "Donate", "Donation", "buffer_donors", "donation_of", "matched"]
 

@@ -9,8 +9,10 @@ slice, pad...) is a substitution of indices and costs nothing at run time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Atom",

@@ -13,7 +13,6 @@ steps of a scan do with the array of all their results.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hlotool.analysis.contraction import matrix_views
@@ -21,6 +20,7 @@ from hlotool.analysis.costs import costs_of
 from hlotool.analysis.fusibility import is_fusible, is_variadic_reduce
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues
 from hlotool.ir import Computation, ConvDimensionNumbers, Instruction, Shape, Window, byte_size
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["PRODUCTS", "Misfit", "Reading", "fused_product", "reading", "result_matrix", "streams_of",
            "updates_of"]  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from hlotool.evaluate.combiner import Choice, choice_of
-from hlotool.evaluate.interpreter import Interpreter
 from hlotool.ir import Computation
 
 __all__ = ["COMBINERS", "Choice", "choice", "opcodes"]
@@ -29,5 +28,7 @@ def opcodes(computation: Computation) -> tuple[str, ...]:
 
 def choice(computation: Computation) -> Choice | None:
     """What is known of `computation` if all it does is to choose; see `Choice`."""
+    from hlotool.evaluate.interpreter import Interpreter
+
     with np.errstate(all="ignore"):
         return choice_of(computation, Interpreter(None, None).map)

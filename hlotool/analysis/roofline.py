@@ -6,9 +6,8 @@ left of where the slanted roof meets the flat one, and by arithmetic to the righ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.analysis.cost_rules import Cost
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Roof", "intensity", "operations"]
 

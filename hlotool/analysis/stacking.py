@@ -7,11 +7,11 @@ reads the array before the last row is written.  Those zeros need not be there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlotool.analysis.trip_count import TripCount, trip_count
 from hlotool.analysis.views import is_run
 from hlotool.ir import ELEMENT_TYPES, Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Stacking", "is_handed_on", "is_unread", "stacked_elements", "stackings"]
 

@@ -6,7 +6,7 @@ it or behind it.  `hlotool.inspect.thresholds` lists them all, and tests draw sh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Threshold"]
 

@@ -7,9 +7,9 @@ changes by a constant in each iteration, and is compared with a constant.  ``for
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["TripCount", "is_invariant_element", "known_trip_count", "trip_count"]
 

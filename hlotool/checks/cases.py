@@ -32,10 +32,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hlotool.ir import HloError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.load import SEPARATOR
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module

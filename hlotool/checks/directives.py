@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hlotool.checks.patterns import MatchOptions, Pattern, PatternError, pattern_of
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["STRUCTURAL", "Directive", "Problem", "directives_in", "without_directives"]
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from itertools import pairwise
 
 from hlotool.checks.directives import Directive, Problem
 from hlotool.checks.patterns import MatchOptions, pattern_of
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["match_text"]
 

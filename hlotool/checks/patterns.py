@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["DEFAULT", "MatchOptions", "Pattern", "PatternError", "pattern_of"]
 

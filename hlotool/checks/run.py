@@ -6,7 +6,6 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -21,6 +20,7 @@ from hlotool.checks.update import Edit, edit_expected, edit_number, edit_text, e
 from hlotool.inspect.files import write_file
 from hlotool.ir import HloError, Module, UnsupportedError
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.load import parse_all
 from hlotool.text.parser import parse
 

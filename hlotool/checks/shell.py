@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hlotool.checks.cases import Result
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["BUGS", "Command", "CommandError", "Execute", "commands_of", "run_pipe"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from hlotool.inspect.expression import Comparison as Condition
 from hlotool.inspect.expression import Number, QueryError, parse_expression
 from hlotool.inspect.query import Query
 from hlotool.ir import OPCODES, Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 
 __all__ = ["Answer", "Made", "answer"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hlotool.checks.cases import Case
 from hlotool.checks.directives import Directive
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Edit", "edit_expected", "edit_number", "edit_text", "edited"]
 

@@ -18,6 +18,7 @@ import click
 
 import hlotool
 from hlotool.cli.session import Session
+from hlotool.ending import end_quickly
 from hlotool.plugins import load_plugin, plugin_names
 
 __all__ = ["COMMANDS", "cli", "main", "run"]
@@ -169,6 +170,7 @@ _as_usual = warnings.formatwarning
 
 def main() -> None:
     """Run the command line and exit."""
+    end_quickly()
     code = run()
     if code == 130:
         # Not sys.exit: threads may work on, and where the interrupt came while Python executed a string, as dataclasses

@@ -10,7 +10,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -56,6 +56,7 @@ from hlotool.harness.roof import measure_roof
 from hlotool.harness.xla import XlaPeer
 from hlotool.ir import HloError, InputError, Module, Shape
 from hlotool.ir.devices import topology_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import compiler_identity
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module

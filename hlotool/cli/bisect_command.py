@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +45,7 @@ from hlotool.harness.inputs import inputs_of
 from hlotool.harness.trials import CommandTrial
 from hlotool.inspect.files import write_file
 from hlotool.ir import Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.pipeline import carried_pipeline
 from hlotool.passes.framework.steps import pipeline_text
 from hlotool.text.printer import print_module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from hlotool.cli.check_processes import checked
 from hlotool.cli.options import form_option
 from hlotool.cli.output import write_bytes
 from hlotool.cli.words import say
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["command"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import click
@@ -46,6 +46,7 @@ from hlotool.harness.input_files import recorded_arrays
 from hlotool.harness.inputs import inputs_of
 from hlotool.harness.references import Judgement, Rules, Truth, judge, judge_by_arrays
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 
 __all__ = ["command"]

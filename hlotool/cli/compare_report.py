@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hlotool.cli.compare_values import Values, values_json, values_lines
 from hlotool.harness.compare import Comparison, verdict_of
 from hlotool.harness.differences import LAST_BAR, Differences, Quantiles
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Output", "Report", "json_report", "text_report"]
 

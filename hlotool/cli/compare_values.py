@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hlotool.harness.all_values import Divergence, Side, ValueRow
 from hlotool.harness.blame import Confirmation
 from hlotool.ir import Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.sources import Sources
 
 __all__ = ["Values", "values_json", "values_lines"]

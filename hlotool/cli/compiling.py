@@ -6,11 +6,11 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Event, Thread
 
 from hlotool.cli.progress import progress
 from hlotool.ir import Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.steps import Pass
 

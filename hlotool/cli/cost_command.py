@@ -6,7 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +24,7 @@ from hlotool.inspect.labels import short
 from hlotool.inspect.roofline_picture import roofline_picture, roofline_text
 from hlotool.inspect.svg import time_words
 from hlotool.ir import Module, VerificationError
+from hlotool.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlotool.harness.times import Times

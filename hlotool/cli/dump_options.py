@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ import click
 from hlotool.cli.output import folder_of
 from hlotool.cli.words import say
 from hlotool.ir import Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import Progress
 
 if TYPE_CHECKING:

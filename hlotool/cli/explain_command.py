@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -23,6 +23,7 @@ from hlotool.cli.words import say
 from hlotool.driver import optimise
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
 from hlotool.ir import Instruction, Module, VerificationError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lint import RULES
 from hlotool.text.codes import CATALOGUE, find_page, near_codes
 from hlotool.text.page import Page

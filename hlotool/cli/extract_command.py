@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -31,6 +30,7 @@ from hlotool.inspect.select import find_computation, find_instruction
 from hlotool.ir import InputError, Instruction, Module
 from hlotool.ir.cut import Cut, cut
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.fingerprint import content_hash
 from hlotool.text.printer import print_module
 

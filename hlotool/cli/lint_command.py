@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Any
 
@@ -19,6 +18,7 @@ from hlotool.cli.output import write_text
 from hlotool.cli.session import current
 from hlotool.cli.words import say
 from hlotool.ir import Diagnostic, Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lint import RULES, Finding, Rule, lint
 from hlotool.lint.comments import Silence, silence_of
 from hlotool.text.diagnostics import render, to_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from html import escape
 from typing import Any
 
@@ -49,6 +49,7 @@ from hlotool.inspect.memory_chart import live_range_chart, live_range_text
 from hlotool.inspect.memory_hints import Donatable, Waiting, donatable, donates_less, waiting
 from hlotool.inspect.site import cards, page, table
 from hlotool.ir import Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable, Memory
 
 __all__ = ["command"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import wraps
 from typing import Any
 
@@ -25,6 +25,7 @@ from hlotool.driver import keep_loops, optimise
 from hlotool.inspect.measures import measure
 from hlotool.ir import Module
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.instruments import Statistics, StopAfter, VerifyEach
 from hlotool.passes.framework.manager import Instrument, Progress, drops_roundings
 from hlotool.passes.framework.pipeline import carried_pipeline

@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -42,6 +41,7 @@ from hlotool.harness.trace import trace_json
 from hlotool.inspect.flame import flame_page, folded
 from hlotool.inspect.stacks import Timed, by_op_name, by_source, by_structure, source_text
 from hlotool.ir import HloError, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 from hlotool.text.sources import Sources
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hlotool.codegen.machine import Machine, Numerics, default_machine
 from hlotool.harness.compare import tolerance_of
 from hlotool.harness.references import Rules
+from hlotool.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlotool.analysis.donation import Donate

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from hlotool.cli.warm import digest_of_file, recall, remember
 from hlotool.harness.input_files import arrays_of, recorded_arrays
 from hlotool.harness.inputs import Input, inputs_of
 from hlotool.ir import Module, Shape
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.image import load_image
 
 if TYPE_CHECKING:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import click
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Session", "current"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlotool.cli.words import say
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.visible import visible
 
 __all__ = ["Table", "amount", "at_least", "byte_text", "plain_table", "show_tables", "time_text"]

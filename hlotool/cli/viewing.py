@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hlotool.cli.common import read_source, show_diagnostics, warn_of_elided
 from hlotool.ir import NOTE, UNKNOWN, WRITTEN, Diagnostic, Module
 from hlotool.ir.verifier import is_valid, verify
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.diagnostics import to_json
 from hlotool.text.load import one_module, read_modules
 

@@ -9,13 +9,14 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 
 from hlotool.cli.passes_options import OWN_PIPELINES
 from hlotool.codegen.machine import Machine
 from hlotool.harness.inputs import Input
 from hlotool.harness.roles import Role
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import stored_programs
 from hlotool.runtime.cache_key import Key
 from hlotool.runtime.image import Image

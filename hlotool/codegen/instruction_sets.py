@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["AVX512", "PORTABLE", "InstructionSet", "instruction_set", "vector_bits_of"]
 

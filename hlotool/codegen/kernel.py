@@ -10,8 +10,9 @@ before is complete.  Results must not depend on how the tasks are split.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from hlotool.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlotool.ir import Instruction

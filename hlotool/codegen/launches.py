@@ -8,7 +8,6 @@ results, its arena and the constants.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from hlotool.codegen.plan.steps import HostCall, KernelUse
 from hlotool.ir import Shape
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Ask", "Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches", "manifest",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "LINE", "NAMES", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from hlotool.codegen.plan.values import Assignment, array_leaves
 from hlotool.codegen.target import FunctionPlan, Target, target_of
 from hlotool.ir import Computation, Instruction, Module, Shape
 from hlotool.ir.devices import check_devices
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Constants", "Program", "build", "build_together", "kernel_texts"]
 

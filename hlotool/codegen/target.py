@@ -6,7 +6,6 @@ A target is data and a few functions; `hlotool.codegen.program` builds programs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TypeAlias
 
@@ -22,6 +21,7 @@ from hlotool.codegen.plan.steps import HostCall, KernelUse, Routine, Steps
 from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Value
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Emitter", "FunctionPlan", "Target", "target_of"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hlotool.driver.options import CompileOptions
 from hlotool.ir import Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 
 __all__ = ["Backend"]

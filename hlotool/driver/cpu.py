@@ -31,7 +31,6 @@ from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.executable import Executable, compilation, link
 from hlotool.runtime.marshalling import copied_to_donated, marshalled
 from hlotool.runtime.object_code import CodeError, assembly, object_of
-from hlotool.text.printer import print_module
 
 __all__ = ["BACKEND", "LOWERING", "lower", "native_backend"]
 
@@ -108,6 +107,8 @@ def code_of(module: Module, options: CompileOptions, stage: str) -> tuple[str, .
     with room(module):
         lowered = lower(module, options, False)
         if stage == "hlo":
+            from hlotool.text.printer import print_module
+
             return (print_module(lowered),)
 
         def made() -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from typing import Any
 from hlotool.driver.backend import Backend
 from hlotool.driver.options import CompileOptions
 from hlotool.driver.program_shape import program_shape
-from hlotool.evaluate import evaluate
 from hlotool.evaluate.devices import Device, World
 from hlotool.ir import Module
 from hlotool.ir.devices import check_devices, topology_of
@@ -21,6 +20,8 @@ __all__ = ["BACKEND", "evaluated"]
 
 def evaluated(module: Module, options: CompileOptions) -> Executable:
     """`module`, to be interpreted; of the options the time limit counts, and what becomes of subnormal numbers."""
+    from hlotool.evaluate import evaluate
+
     parameters, outputs = program_shape(module)
     flush, timeout = options.machine.numerics.flush_denormals, options.timeout
     check_devices(module)

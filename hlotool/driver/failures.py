@@ -11,7 +11,6 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module
 from hlotool.passes.framework.pipeline import carry_pipeline
 from hlotool.passes.framework.steps import Pipeline
-from hlotool.text.printer import print_module
 
 __all__ = ["CompilerWarning", "is_strict", "report"]
 
@@ -37,6 +36,8 @@ def report(
     log: DecisionLog, what: str, cause: BaseException | None, instead: str, module: Module, pipeline: Pipeline
 ) -> None:
     """Say that something failed, and what is done instead; `pipeline` on `module` shows it."""
+    from hlotool.text.printer import print_module
+
     why = " ".join(f"{type(cause).__name__}: {cause}".split()).removesuffix(":")
     kind, _, name = what.partition(" ")
     log.pass_name = name if kind == "pass" else "compiler"

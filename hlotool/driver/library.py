@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import Donate, donation_of
@@ -18,6 +17,7 @@ from hlotool.ir import InputError, UnsupportedError
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.aot.identifiers import is_identifier
 from hlotool.runtime.aot.interface import Interface, Source, interface_of

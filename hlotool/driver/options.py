@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import index
 
 from hlotool.analysis.decisions import DecisionLog
@@ -11,6 +11,7 @@ from hlotool.codegen.machine import Machine, default_machine, named
 from hlotool.codegen.target import Target
 from hlotool.ir import InputError
 from hlotool.ir.given import kind_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.steps import Pipeline
 

@@ -7,7 +7,7 @@ instruction, and what comes out is verified.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -28,6 +28,7 @@ from hlotool.ir import (
     literal,
 )
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["BATCH", "Specialised", "specialise"]
 

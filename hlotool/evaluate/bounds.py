@@ -8,7 +8,6 @@ analysis: Higham, "Accuracy and Stability of Numerical Algorithms", 2nd edition 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -17,6 +16,7 @@ import numpy as np
 from hlotool.evaluate.rounding import round_to
 from hlotool.evaluate.values import AnyArray
 from hlotool.ir import ELEMENT_TYPES, dtype_of
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Bounded",

@@ -10,7 +10,6 @@ operations rounding to its type.  Where `Choice` says that grouping does not mat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from hlotool.evaluate.rounding import as_accurate, integer_range, widen
 from hlotool.evaluate.values import AnyArray
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, dtype_of
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Choice", "Combiner", "choice_of", "combiner_of", "combiners_of", "replaces"]
 

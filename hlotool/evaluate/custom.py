@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from hlotool.evaluate.context import Context, Rule
+from hlotool.evaluate.custom_call import EVALUATED
 from hlotool.evaluate.custom_calls import custom_call_of, run_custom_call
 from hlotool.evaluate.values import AnyArray, Operands, Value, leaves_of, value_from_leaves
 from hlotool.evaluate.xla_custom_calls import library_computation
 from hlotool.ir import Instruction
 
-__all__ = ["EVALUATED", "RULES"]
-
-EVALUATED = "hlotool.evaluate"
-"""The target of a custom call that means the computation that it calls: the runtime has it evaluated."""
-
+__all__ = ["RULES"]
 
 def _custom_call(instruction: Instruction, operands: Operands, context: Context) -> Value:
     if instruction.attributes["custom_call_target"] == EVALUATED:

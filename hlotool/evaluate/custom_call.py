@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "CustomCall", "Handler", "Leaf"]
+from hlotool.lazy_dataclass import dataclass
+
+__all__ = ["EVALUATED", "Array", "CustomCall", "Handler", "Leaf"]
+
+EVALUATED = "hlotool.evaluate"
+"""The target of a custom call that means the computation that it calls: the runtime has it evaluated."""
 
 Array: TypeAlias = npt.NDArray[Any]
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]

@@ -11,13 +11,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import Operands, Value
 from hlotool.ir import ExecutionError, Instruction
 from hlotool.ir.devices import Topology, device_pairs
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Device", "World"]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.values import AnyArray, Operands, Value, leaves_of, one_or_tuple
-from hlotool.evaluate.xla_calls import is_annotation
+from hlotool.evaluate.xla_annotations import is_annotation
 from hlotool.ir import Computation, Instruction, Shape, SliceDimension, WindowDimension, array, tuple_shape
 from hlotool.ir.dynamic import (
     PAD_TO_STATIC,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -29,6 +28,7 @@ from hlotool.ir import (
 from hlotool.ir.depth import room
 from hlotool.ir.dynamic import accepts
 from hlotool.ir.effects import is_pure
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Interpreter",

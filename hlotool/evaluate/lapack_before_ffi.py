@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.evaluate.lapack import lapack_handler
 from hlotool.ir import ExecutionError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["handler_before_ffi"]
 

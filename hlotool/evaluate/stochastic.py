@@ -14,7 +14,6 @@ equal terms, and of one step after another of a loop, may all go the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -31,6 +30,7 @@ from hlotool.evaluate.truth_sums import accumulated, product_parts, repeats
 from hlotool.evaluate.values import AnyArray, Operands, leaves_of, value_from_leaves
 from hlotool.ir import Computation, ExecutionError, Instruction, Shape
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["RUNS", "SAFETY", "Runs", "Stochastic", "as_runs", "statistical"]
 
@@ -432,7 +432,7 @@ def _parts(instruction: Instruction, operands: Operands, context: Stochastic) ->
 
 
 def _custom_call(instruction: Instruction, operands: Operands, context: Stochastic) -> Any:
-    from hlotool.evaluate.xla_calls import is_annotation
+    from hlotool.evaluate.xla_annotations import is_annotation
     from hlotool.evaluate.xla_custom_calls import library_computation
 
     if is_annotation(instruction):

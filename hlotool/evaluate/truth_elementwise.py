@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -32,6 +31,7 @@ from hlotool.evaluate.rounding import convert, round_to
 from hlotool.evaluate.values import AnyArray, Operands
 from hlotool.ir import ELEMENT_TYPES, Instruction
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "ELEMENTWISE",

@@ -89,7 +89,7 @@ def _bitcast(instruction: Instruction, operands: Operands, context: Any) -> Any:
 def _custom_call(instruction: Instruction, operands: Operands, context: Any) -> Any:
     """Annotations return their operand; LAPACK's have rules of their own; calls of GPU libraries have the errors of the
     instructions that say what they compute."""
-    from hlotool.evaluate.xla_calls import is_annotation
+    from hlotool.evaluate.xla_annotations import is_annotation
     from hlotool.evaluate.xla_custom_calls import library_computation
 
     if is_annotation(instruction):

@@ -8,7 +8,6 @@ absolute values).  Any other reduction is done on pairs of values and bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -25,6 +24,7 @@ from hlotool.evaluate.truth_elementwise import multiply
 from hlotool.evaluate.values import AnyArray
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, Window
 from hlotool.ir.dot_algorithms import ALGORITHMS, scaled_type
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["SUMS", "ProductParts", "accumulated", "product_parts", "repeats", "retyped", "total"]
 

@@ -20,6 +20,7 @@ from hlotool.evaluate.movement import pad
 from hlotool.evaluate.rounding import computed
 from hlotool.evaluate.values import AnyArray, Operands, Value, one_or_tuple
 from hlotool.ir import Computation, Instruction, PaddingDimension, Window, WindowDimension
+from hlotool.ir.window import window_of
 
 __all__ = ["RULES", "padded_base", "reduce_window_with", "reduce_windows", "window_of", "window_positions"]
 
@@ -119,12 +120,6 @@ def reduce_window_with(
     base = padded_base(wide, combiner.identity(wide.dtype), window)
     (total,) = reduce_windows(lambda pair: [combiner.ufunc(*pair)], [base], window, sizes)
     return computed(combiner.ufunc(combiner.prepare(initial), total), combiner.element_type)
-
-
-def window_of(instruction: Instruction, rank: int) -> Window:
-    """The window over `rank` dimensions; written nowhere, it is one element."""
-    window: Window | None = instruction.attributes.get("window")
-    return window if window and window.dimensions else Window((WindowDimension(1),) * rank)
 
 
 def _select_and_scatter(instruction: Instruction, operands: Operands, context: Context) -> AnyArray:

@@ -12,10 +12,11 @@ fall back where not.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from hlotool.ir import InputError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ClusterRow", "FallbackRow", "Node", "Part", "Partition", "Report", "WhatIf", "partition"]
 

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 
 from hlotool.ir import HloError, InputError, Instruction, Module, UnsupportedError
-from hlotool.text.sources import Sources
 
 __all__ = ["fall_back", "fallback_mode", "reason_of"]
 
@@ -39,6 +38,8 @@ def reason_of(error: Exception, module: Module | None = None, place: Callable[[s
     found = None if module is None else _named(module, why)
     if module is None or found is None:
         return why
+    from hlotool.text.sources import Sources
+
     source = Sources(module).of(found)
     line = "" if place is None else place(found.name)
     if source is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Program", "Programs"]
 

@@ -15,7 +15,7 @@ for another one, and said to be so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import permutations
 from typing import Any, TypeAlias
 
@@ -35,6 +35,7 @@ from hlotool.harness.differences import Differences, differences
 from hlotool.harness.native_values import native_values
 from hlotool.ir import Computation, HloError, Instruction, Module, UnsupportedError
 from hlotool.ir.dynamic import is_dynamic
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Divergence", "Side", "ValueRow", "ValuesComparison"]
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.harness.statistics import Summary, summarise
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Contestant", "Native", "Started", "Timing", "measure"]
 

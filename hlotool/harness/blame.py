@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
@@ -26,6 +25,7 @@ from hlotool.harness.compare import MAX_UNDECIDED, Comparison, compare_with_trut
 from hlotool.harness.native_values import ABOUT_RESULTS
 from hlotool.ir import Instruction, Module, clone_module, dtype_of
 from hlotool.ir.depth import room
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Confirmation", "Judge", "confirm_kernel", "confirm_passes", "truth_of_results"]
 

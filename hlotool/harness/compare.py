@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from hlotool.display import shown_by
 from hlotool.ir import element_type, element_type_of
 from hlotool.ir.brief import one_line
+from hlotool.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlotool.evaluate.bounds import Bounded

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate.bounds import is_inexact, smallest, unit
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["LAST_BAR", "QUANTILES", "Differences", "Quantiles", "differences", "units"]
 

@@ -7,13 +7,13 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from hlotool.codegen.machine import Machine, default_machine, host
 from hlotool.harness.limits import address_space_limit, cpu_limit, memory_limit, memory_size
 from hlotool.harness.xla import xla_python
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache, llvm_version
 from hlotool.runtime.pool import default_threads
 from hlotool.version import __version__

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import PurePath
 from typing import Literal, TypeAlias
 
 from hlotool.ir import ExecutionError, HloError, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import PassCrash
 
 __all__ = ["GOOD", "Failure", "Outcome", "Sought", "Trial", "bad", "failure_of", "undecided"]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from hlotool.harness.bench import Contestant
 from hlotool.harness.statistics import larger, median_interval, summarise
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Gate", "Judgement", "Word", "confirm", "judge"]
 

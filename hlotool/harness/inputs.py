@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from hlotool.harness.roles import NORMAL, RANGES, Role, roles_of
 from hlotool.ir import UNBOUNDED, InputError, Instruction, Module, Shape, UnsupportedError, dtype_of, element_type
 from hlotool.ir.dynamic import accepts
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Input", "check_arrays", "index_bound", "inputs_of", "random_arrays", "random_inputs"]
 

@@ -12,7 +12,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -26,6 +25,7 @@ from hlotool.harness.statistics import summarise
 from hlotool.ir import Computation, HloError, Instruction, Module, clone_module
 from hlotool.ir.cut import cut
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 
 __all__ = ["Inside", "Part", "estimated", "peeled", "read_values", "remeasured"]

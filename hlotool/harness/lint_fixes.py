@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from hlotool.harness.compare import Comparison, compare_with_truth
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Module, clone_module
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lint import Rule, apply_fixes, lint
 from hlotool.lint.comments import Silence
 

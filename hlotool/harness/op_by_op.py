@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.driver import compile_module
 from hlotool.ir import Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.devices import topology_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.isolation import alone
 from hlotool.text.printer import print_module
 

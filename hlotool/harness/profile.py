@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from graphlib import TopologicalSorter
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from hlotool.display import shown_by
 from hlotool.harness.statistics import Summary, summarise
 from hlotool.ir import Instruction, Module, UnsupportedError
 from hlotool.ir.brief import one_line
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.pool import default_threads
 from hlotool.runtime.recorder import Recorder

@@ -8,7 +8,7 @@ says more than their distance does: either may be the one that is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hlotool.harness.compare import MAX_UNDECIDED, Comparison, Tolerance, compare_all, compare_with_truth
 from hlotool.ir import Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hlotool.evaluate.bounds import Bounded

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Differing", "first_differences"]
 

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.ir import ExecutionError, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.image import image_to_bytes
 from hlotool.runtime.memory import held_bytes

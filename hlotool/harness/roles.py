@@ -7,10 +7,10 @@ is under a root or a logarithm, or divides, is positive; matrices to be factored
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hlotool.ir import Computation, Instruction, Module, element_type
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["NORMAL", "RANGES", "Role", "roles_of"]
 

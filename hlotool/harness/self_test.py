@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from hlotool.harness.self_test_child import THREADS
 from hlotool.harness.self_test_modules import KERNELS
 from hlotool.harness.xla import Xla, xla_python
 from hlotool.ir import HloError, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.registry import find_pass
 from hlotool.passes.framework.rewriter import Rule
 from hlotool.plugins import load_plugin, plugin_names

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Summary", "larger", "median_interval", "quantile", "summarise"]
 

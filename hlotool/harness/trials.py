@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from math import inf
 from pathlib import Path
@@ -34,6 +34,7 @@ from hlotool.harness.inputs import inputs_of, random_arrays
 from hlotool.ir import ExecutionError, HloError, Module, UnsupportedError
 from hlotool.ir.devices import topology_of
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.instruments import StopAfter, VerifyEach
 from hlotool.passes.framework.manager import Instrument, drops_roundings
 from hlotool.passes.framework.pipeline import parse_pipeline

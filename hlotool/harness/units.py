@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.ir import Computation, HloError, Instruction, Module
 from hlotool.ir.cut import Cut, cut
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.fingerprint import content_hash
 from hlotool.text.printer import print_module
 

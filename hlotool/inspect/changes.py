@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.inspect.labels import shape_text
 from hlotool.ir import Instruction, Literal, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.printer import PrintOptions, print_instruction
 
 __all__ = ["Changes", "Snapshot", "compare", "snapshot"]

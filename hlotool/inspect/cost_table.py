@@ -6,7 +6,7 @@ The rows of every grouping add up to the cost of the module (`analysis.cost`): l
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from hlotool.analysis.cost import Cost, ModuleCost
@@ -15,6 +15,7 @@ from hlotool.inspect.labels import shape_text
 from hlotool.inspect.scopes import scope_of
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.brief import one_line
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.sources import Sources
 
 __all__ = ["GROUPINGS", "SORTS", "CostRow", "Grouping", "as_json", "cost_rows", "sort_rows", "total_row"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hlotool.inspect.select import Selection, selected
 from hlotool.inspect.sketch import outer_boxes, sketch
 from hlotool.ir import InputError, Instruction, Module
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Drawing", "amounts", "drawing", "framed"]
 

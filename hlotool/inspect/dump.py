@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from hlotool.inspect.render import HOW_TO_GET_DOT, find_dot, render_all
 from hlotool.inspect.scene import build_scene
 from hlotool.inspect.scopes import add_scopes
 from hlotool.ir import Instruction, Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import Progress
 from hlotool.passes.framework.pipeline import carry_pipeline
 from hlotool.passes.framework.steps import Pass

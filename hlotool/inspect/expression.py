@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeAlias
 
 from hlotool.ir import Diagnostic, HloError, Location
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "And",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from html import escape
 
 from hlotool.ir import NOTE, Computation, Instruction, Shape, brief
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.printer import PrintOptions, print_instruction, print_literal, print_shape
 
 __all__ = [

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 
 from hlotool.inspect.diff import matching_blocks
 from hlotool.inspect.match_keys import EXACT, LEVELS, LOOSE, OPCODE, WHOLE, Keys
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.effects import is_pure
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.arrange import post_order
 
 __all__ = ["Graph", "Match", "graph_of", "match_graphs"]

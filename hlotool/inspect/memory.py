@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from hlotool.codegen.kernel import Uses
@@ -14,6 +13,7 @@ from hlotool.display import shown_by
 from hlotool.inspect.svg import byte_words
 from hlotool.ir import Instruction, Module
 from hlotool.ir.brief import one_line
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.sources import Sources
 
 __all__ = [

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from hlotool.analysis.donation import Donate, buffer_donors, donation_of
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.program import Program, build
 from hlotool.inspect.memory import Buffer, BufferPlan, peak_buffers, peak_position
 from hlotool.ir import Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Donatable", "Waiting", "donatable", "donates_less", "waiting"]
 

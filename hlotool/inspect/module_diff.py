@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hlotool.analysis.cost import Cost, ModuleCost
@@ -20,6 +20,7 @@ from hlotool.inspect.match_keys import ASPECTS, EXACT, USUALLY_IGNORED, WHOLE, K
 from hlotool.ir import WRITTEN, Computation, InputError, Instruction, Module
 from hlotool.ir.brief import one_line
 from hlotool.ir.collector import collector_paused
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.arrange import DEFAULTS, with_layouts
 from hlotool.text.printer import PrintOptions, print_attribute, print_header_attribute, print_shape
 from hlotool.text.writers import write_metadata

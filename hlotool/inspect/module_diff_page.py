@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from html import escape
 
@@ -13,6 +12,7 @@ from hlotool.inspect.module_diff_report import MARKS, cost_rows, detail_text, in
 from hlotool.inspect.page import asset
 from hlotool.inspect.site import table
 from hlotool.ir import Computation, Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["diff_page"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hlotool.inspect.labels import short
 from hlotool.inspect.module_diff import Change, Detail, ModuleDiff, Totals
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.printer import PrintOptions, print_instruction, print_shape
 
 __all__ = ["MARKS", "CostRow", "as_json", "cost_rows", "detail_text", "instruction_text", "lines", "summary"]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from hlotool.analysis.decisions import Decision
 from hlotool.analysis.traffic import shape_bytes
 from hlotool.inspect.labels import short
 from hlotool.inspect.svg import byte_words
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["FUSION_PASSES", "NodeReason", "node_reasons"]
 

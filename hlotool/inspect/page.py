@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
 
 from hlotool.inspect.colours import GROUPS
 from hlotool.inspect.records import Records
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["PageOptions", "asset", "drawing_page", "keys_help", "to_json"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.inspect.contents import part_title, products_in
 from hlotool.inspect.labels import shape_text
 from hlotool.inspect.scene import Box
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["divide"]
 

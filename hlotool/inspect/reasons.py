@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import pairwise
 
 from hlotool.analysis.decision_codes import KINDS
@@ -17,6 +16,7 @@ from hlotool.analysis.fusibility import is_fusible
 from hlotool.inspect.node_reasons import FUSION_PASSES
 from hlotool.inspect.select import find_instruction
 from hlotool.ir import Computation, InputError, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
 from hlotool.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 

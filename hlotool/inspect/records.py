@@ -8,7 +8,7 @@ numbers, outer boxes first, and says what changed since the stage before.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hlotool.analysis.cost import ModuleCost
@@ -21,6 +21,7 @@ from hlotool.inspect.node_reasons import node_reasons
 from hlotool.inspect.scene import Box, Edge, Scene
 from hlotool.inspect.svg import byte_words
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.printer import print_shape
 from hlotool.text.sources import Sources
 

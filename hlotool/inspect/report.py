@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -24,6 +24,7 @@ from hlotool.inspect.site import Markup, bar, cards, link, page, table
 from hlotool.inspect.stats import Stats, stats
 from hlotool.inspect.svg import byte_words, count_words, time_words
 from hlotool.ir import Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.instruments import PassRun
 
 __all__ = ["Report", "write_report"]

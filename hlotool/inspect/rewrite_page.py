@@ -7,7 +7,7 @@ draws the rewrite that one looks at; nothing is laid out before.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Any
 
@@ -19,6 +19,7 @@ from hlotool.inspect.page import asset, keys_help, to_json
 from hlotool.inspect.reasons import meaning_of
 from hlotool.inspect.trace import State, Step, step_between
 from hlotool.ir import OPCODES, UNKNOWN, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.printer import print_module
 
 __all__ = ["RewritePage", "rewrite_diff", "rewrite_page", "rewrites_page"]

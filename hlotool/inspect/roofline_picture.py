@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlotool.analysis.roofline import Roof, intensity, operations
 from hlotool.inspect.cost_table import CostRow
 from hlotool.inspect.labels import short
 from hlotool.inspect.svg import byte_words, count_words, escaped, picture, text, time_words
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["roofline_picture", "roofline_text"]
 

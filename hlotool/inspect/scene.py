@@ -9,12 +9,13 @@ instruction names: the same module gives the same scene, and a box keeps its pat
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from hlotool.inspect.labels import inline_value, is_element, is_word
 from hlotool.inspect.select import Selection
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Box", "Edge", "Scene", "build_scene"]
 

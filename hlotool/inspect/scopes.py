@@ -7,11 +7,12 @@ do not, or leave a box too full, its instructions are divided into parts (`parts
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.analysis.cost import ModuleCost
 from hlotool.inspect.parts import divide
 from hlotool.inspect.scene import Box, Scene
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["add_scopes", "scope_of"]
 

@@ -7,11 +7,11 @@ part: they are written on edges and into their readers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from hlotool.inspect.labels import inline_value, is_element
 from hlotool.ir import Computation, InputError, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Selection", "between", "find_computation", "find_instruction", "near", "selected"]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from hlotool.analysis.donation import buffer_donors
 from hlotool.analysis.traffic import shape_bytes
 from hlotool.ir import Instruction, Module, Shape
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.printer import print_shape
 
 __all__ = ["Port", "Signature", "signature"]

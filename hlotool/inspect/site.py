@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 
 from hlotool.inspect.page import asset
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Markup", "bar", "cards", "link", "page", "table"]
 

@@ -9,13 +9,14 @@ Toda (1981) in their simplest form.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from hlotool.inspect.colours import GROUPS
 from hlotool.inspect.labels import label_of, short
 from hlotool.inspect.scene import Box, Scene
 from hlotool.inspect.svg import escaped
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["outer_boxes", "sketch"]
 

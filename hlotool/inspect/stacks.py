@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from hlotool.inspect.scopes import scope_of
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.sources import Sources
 
 __all__ = ["Timed", "by_op_name", "by_source", "by_structure", "source_text"]

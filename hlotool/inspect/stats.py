@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from heapq import nsmallest
 from typing import Any
 
@@ -13,6 +13,7 @@ from hlotool.analysis.traffic import shape_bytes
 from hlotool.inspect.signature import Signature, signature
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.brief import one_line
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ComputationRow", "LargeRow", "LoopRow", "OpcodeRow", "Stats", "TypeRow", "as_json", "stats"]
 

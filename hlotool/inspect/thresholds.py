@@ -6,12 +6,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
 
 import hlotool
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.registry import PASSES, find_pass, pass_options
 
 __all__ = ["Listed", "thresholds"]

@@ -13,12 +13,13 @@ instructions is not a part of it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, cast
 
 from hlotool.analysis.decisions import Decision, DecisionLog
 from hlotool.ir import Instruction, Module, Shape
 from hlotool.ir.effects import is_pure
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.printer import PrintOptions, print_instruction
 from hlotool.text.sources import Sources
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from hlotool.inspect.files import write_file
 from hlotool.inspect.reasons import meaning_of
 from hlotool.inspect.rewrite_page import RewritePage, rewrites_page
 from hlotool.inspect.trace import Edit, RewriteTrace, Step
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["TraceFiles", "trace_lines"]
 

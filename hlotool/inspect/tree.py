@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from hlotool.analysis.cost import Cost, ModuleCost
 from hlotool.inspect.labels import title
 from hlotool.inspect.scopes import scope_of
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ORDERS", "TreeRow", "as_json", "call_tree", "scope_tree"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Aliasing",

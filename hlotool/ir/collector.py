@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collector_paused"]
+__all__ = ["collector_paused", "settle"]
 
 
 @contextmanager
@@ -19,3 +19,11 @@ def collector_paused() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
+
+
+def settle() -> None:
+    """Take all objects that there are for old ones, which are seldom looked at: what was loaded just now stays, and to
+    see that takes longer than to load some of it."""
+    if gc.get_freeze_count() == 0:  # else somebody froze objects, which are to stay so
+        gc.freeze()
+        gc.unfreeze()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from hlotool.ir.builder import Builder
 from hlotool.ir.errors import InputError
 from hlotool.ir.module import Computation, Instruction, Module, clone_computation, clone_instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Cut", "cut"]
 

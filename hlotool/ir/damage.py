@@ -6,10 +6,11 @@ verifier asks nothing of them: what follows from an error is no error of its own
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.ir.module import Computation, Instruction
 from hlotool.ir.shape import Shape
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["POISON", "Damage"]
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from hlotool.ir.errors import Diagnostic, UnsupportedError
 from hlotool.ir.module import Instruction, Module
 from hlotool.ir.shape import UNBOUNDED
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Topology", "check_devices", "device_groups", "device_pairs", "is_grouped", "topology_of"]
 

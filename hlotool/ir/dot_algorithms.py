@@ -17,9 +17,9 @@ one part, and otherwise multiplies the operands as they are, which loses less.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlotool.ir.types import ELEMENT_TYPES
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ALGORITHMS", "TF32_BITS", "DotAlgorithm", "scaled_type"]
 

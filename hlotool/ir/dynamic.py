@@ -39,13 +39,14 @@ where a loop, call or branch declares a static one.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.module import Instruction, Module
 from hlotool.ir.shape import UNBOUNDED, Shape, row_major
 from hlotool.ir.storage import storage_moves
 from hlotool.ir.types import ELEMENT_TYPES
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "PAD_TO_STATIC",

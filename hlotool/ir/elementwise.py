@@ -6,7 +6,7 @@ number, not of each part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ELEMENTWISE_OPCODES", "KINDS", "ROUNDINGS", "Elementwise"]
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "BudgetExceeded",

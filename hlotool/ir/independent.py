@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice, permutations, product
 from typing import Any
 
@@ -21,6 +21,7 @@ from hlotool.ir.opcodes import OPCODES
 from hlotool.ir.shape import Shape, array, scalar, token, tuple_shape
 from hlotool.ir.shape_checks import ShapeError
 from hlotool.ir.shape_inference import check
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Facts", "independent_errors"]
 

@@ -7,9 +7,8 @@ semantics.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "CALLING", "COMMON_ATTRIBUTES", "ELEMENTWISE", "NOTE", "OPCODES", "SPELLED", "UNKNOWN", "WRITTEN", "Attribute",

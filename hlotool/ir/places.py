@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.ir.errors import Location, line_starts
 from hlotool.ir.module import Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Places"]
 

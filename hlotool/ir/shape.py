@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from math import prod
 
 from hlotool.ir.brief import listed, one_line
 from hlotool.ir.types import ELEMENT_TYPES, byte_size
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "UNBOUNDED", "Layout", "Shape", "UnknownShape", "array", "brief_shape", "is_countable", "row_major", "scalar",

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import lru_cache
 from math import prod
 
 from hlotool.ir.shape import Shape
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ShardingError", "sharding_errors"]
 

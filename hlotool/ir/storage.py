@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.shape import Shape
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Move", "storage_moves"]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ELEMENT_TYPES", "ElementType", "byte_size", "dtype_of", "element_type", "element_type_of"]
 

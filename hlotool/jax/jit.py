@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, wraps
 from operator import attrgetter
 from time import perf_counter
@@ -26,6 +25,7 @@ from jax.tree_util import tree_flatten, tree_map, tree_structure, tree_unflatten
 from hlotool.ir import UnsupportedError
 from hlotool.jax import calls
 from hlotool.jax.traced import Program, as_array, is_key, key_implementation
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["jit"]
 

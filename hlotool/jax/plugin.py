@@ -14,9 +14,10 @@ def initialize() -> None:
 
     platforms = [name.strip() for name in (config.jax_platforms.value or "").split(",")]
     if "hlotool" in platforms:
-        from hlotool.ir.collector import collector_paused
+        from hlotool.ir.collector import collector_paused, settle
 
         with collector_paused():  # what is loaded stays, beside all of JAX
             from hlotool.jax.pjrt.register import register
 
             register()
+            settle()

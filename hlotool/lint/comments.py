@@ -4,9 +4,9 @@ instruction, or on a line of its own ahead of it; ``// lint: off-file ...`` anyw
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Silence", "silence_of"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from hlotool.ir import Instruction
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Finding", "Rule", "module_text", "replaced"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from hlotool.ir import COMMON_ATTRIBUTES, ELEMENT_TYPES, OPCODES, Attribute, Opcode
 from hlotool.ir.opcodes import SPELLED
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lsp.document import Document
 from hlotool.lsp.hover import attribute_text, opcode_text, signature
 from hlotool.lsp.meanings import HEADER

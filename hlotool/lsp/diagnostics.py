@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlotool.ir import Diagnostic, HloError
 from hlotool.ir.verifier import verify
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lint import Finding, Rule, lint
 from hlotool.lint.comments import silence_of
 from hlotool.lsp.known import Known

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from hlotool.ir import Computation, Diagnostic, HloError, Instruction, clone_module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lint import apply_fixes, lint
 from hlotool.lsp.diagnostics import Smell
 from hlotool.lsp.document import Document, Edit, Refused

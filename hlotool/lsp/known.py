@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.value_ranges import Range, ranges
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lsp.document import Document
 from hlotool.lsp.scan import NOWHERE, Part
 from hlotool.text.sources import Sources

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lsp.document import Document
 
 __all__ = ["COMMANDS", "EXPLAIN", "Command", "Lens", "lenses"]

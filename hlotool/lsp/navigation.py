@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lsp.document import Document, Edit, Refused
 from hlotool.lsp.scan import Part, Scope
 from hlotool.text.lexer import NAME

@@ -6,9 +6,9 @@ import asyncio
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from hlotool.lazy_dataclass import dataclass
 from hlotool.lsp.lens import EXPLAIN, Command
 
 __all__ = ["Done", "Processes"]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from operator import attrgetter
 from typing import NamedTuple
 
 from hlotool.ir import COMMON_ATTRIBUTES, OPCODES
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.lexer import NAME
 
 __all__ = ["NOWHERE", "Part", "Scan", "Scope", "State", "Statement", "rescan", "scan", "state_at"]

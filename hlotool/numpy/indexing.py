@@ -11,7 +11,6 @@ from __future__ import annotations
 import builtins
 import operator
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -19,6 +18,7 @@ import numpy
 from hlotool.ir import Computation, PaddingDimension, SliceDimension, scalar
 from hlotool.ir import array as hlo_array
 from hlotool.ir.builder import Builder, binary_computation
+from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array, concrete, concrete_value, wrap
 from hlotool.numpy.axes import as_axis
 from hlotool.numpy.dtypes import hlo_type, kind_of

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial, update_wrapper
 from typing import Any, TypeAlias
 
@@ -13,6 +12,7 @@ import numpy
 
 from hlotool.driver import compile_module
 from hlotool.ir import Module, Shape, array
+from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.dtypes import dtype_of_value, hlo_type
 from hlotool.numpy.errors import tracing_error, type_error, user_place, value_error

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy
 
 from hlotool.driver import compile_module
 from hlotool.ir import HloError, Module, dtype_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array
 from hlotool.numpy.errors import ArgumentError, tracing_error, type_error, value_error
 from hlotool.numpy.pytree import Structure, leaf_paths, unflatten

@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
@@ -22,6 +21,7 @@ import numpy
 
 from hlotool.ir import Computation, HloError, Instruction, Metadata, Module, Shape, array, clone_computation, dtype_of
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.dtypes import dtype_of_value, hlo_type
 from hlotool.numpy.errors import tracing_error, type_error, user_place, value_error

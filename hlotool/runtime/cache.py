@@ -19,11 +19,11 @@ import struct
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache_key import About, Key, about_from_bytes
 from hlotool.runtime.promotion import PASSES
 from hlotool.runtime.target_machines import SWITCHES

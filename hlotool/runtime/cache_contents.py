@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import Cache, Entry
 from hlotool.runtime.cache_key import About, Key
 

@@ -7,7 +7,8 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["About", "Key", "about_from_bytes"]
 

@@ -34,7 +34,10 @@ from hlotool.runtime.object_code import compiled
 if TYPE_CHECKING:  # a warm run needs no evaluator
     from hlotool.evaluate.devices import Device
 
-__all__ = ["current_device", "enter", "incomplete", "nested", "on_device", "python_function", "symbols"]
+__all__ = ["NAMES", "current_device", "enter", "incomplete", "nested", "on_device", "python_function", "symbols"]
+
+NAMES = ("hlo_host", POLL)
+"""Its functions that code calls."""
 
 _NANOSECONDS = 20_000_000
 """Between two looks into Python."""
@@ -85,7 +88,7 @@ def incomplete() -> None:
 
 def symbols() -> dict[str, int]:
     """What to give `load` for code that calls Python or takes long."""
-    return {name: _library().address(name) for name in ("hlo_host", POLL)}
+    return {name: _library().address(name) for name in NAMES}
 
 
 def enter() -> Callable[[int, int], None]:

@@ -42,7 +42,7 @@ class Compiler:
         self._others = threads - 1
         self._texts: list[str] = []
         self._objects: list[bytes | None] = []
-        self._queue = _queue() if threads > 1 else None
+        self._queue: Queue | None = None  # made for the first text: a small program has no other than its last
         self._workers = 0
         self._emitters = ExitStack()  # what the workers have
 
@@ -58,6 +58,8 @@ class Compiler:
         """Have `text` compiled, by another thread if there may be one."""
         self._texts.append(text)
         if self._queue is None:
+            self._queue = _queue() if self._others > 0 else None
+        if self._queue is None:
             return
         with emitter(self._machine) as target:
             self._queue.add(with_header(text, target), is_plumbing(text), is_promoted(text))
@@ -66,7 +68,6 @@ class Compiler:
             self._queue.start(self._emitters.enter_context(both_emitters(self._machine)))
         if self._queue.is_full:
             self._finish(self._queue)
-            self._queue = _queue()
 
     def finish(self, own: Sequence[str] = ()) -> list[bytes]:
         """The objects of all texts that were added, in that order, then of those in `own`.

@@ -9,10 +9,10 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from hlotool.codegen.machine import host
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate import evaluate_computation, evaluate_instruction
-from hlotool.evaluate.custom import EVALUATED
+from hlotool.evaluate.custom_call import EVALUATED
 from hlotool.evaluate.custom_call import CustomCall
 from hlotool.evaluate.custom_calls import (
     custom_call_handler,
@@ -49,9 +49,13 @@ Leaf = tuple[np.dtype[Any], tuple[int, ...]]
 
 
 class Site:
-    """A place where emitted code calls Python; `address` is its own, good while it is referenced."""
+    """A place where emitted code calls Python; `address` is its own, good while it is referenced.
+
+    Whether it `needs_device`: to be called by a thread that is known to be one (`hlotool.runtime.callback`).
+    """
 
     __slots__ = ("_leaves", "_operands", "address")
+    needs_device: ClassVar[bool] = False
 
     def __init__(self, operands: Sequence[Leaf], outputs: Sequence[Leaf]) -> None:
         self._leaves = (*operands, *outputs)
@@ -101,6 +105,7 @@ class HostSite(Site):
     """An instruction that the evaluator carries out, because it concerns other devices or the host."""
 
     __slots__ = ("instruction",)
+    needs_device: ClassVar[bool] = True
 
     def __init__(self, instruction: Instruction) -> None:
         self.instruction = instruction

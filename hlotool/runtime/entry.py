@@ -83,7 +83,7 @@ class Entry:
         self.aliases = dict(aliases or {})
         self.overwritten = tuple(overwritten)
         self._constants = None if constants is None else _placed(constants, ALIGNMENT)
-        self._run = self._builtin(_misfit, True) if fastcall.usable() else None
+        self._run: Callable[..., tuple[Array, ...]] | None = None
 
     def __call__(self, *arrays: object) -> tuple[Array, ...]:
         """Run with one argument per parameter leaf; InputError when one does not fit.
@@ -93,7 +93,9 @@ class Entry:
         if len(arrays) != len(self.parameters):
             raise InputError(f"expected {_count(len(self.parameters))}, got {len(arrays)}")
         inputs = self._apart(self._inputs(arrays), ())
-        return self._run_in_python(inputs) if self._run is None else self._run(*inputs)
+        if self._run is None:
+            self._run = self._builtin(_misfit, True) if fastcall.usable() else self._run_in_python
+        return self._run(*inputs)
 
     def run_into(self, arrays: Sequence[object], outputs: Sequence[object]) -> tuple[Array, ...]:
         """Run with results in `outputs`, which are given back; InputError when one does not fit.
@@ -153,7 +155,7 @@ class Entry:
             keep, self.aliases, self.overwritten,
         )  # fmt: skip
 
-    def _run_in_python(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    def _run_in_python(self, *inputs: Array) -> tuple[Array, ...]:
         """Call the code with inputs that fit, where no builtin can be made."""
         outputs = tuple(
             inputs[self.aliases[number]] if number in self.aliases else empty(shape, dtype)

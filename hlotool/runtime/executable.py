@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
-from typing import Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +24,19 @@ from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
 from hlotool.ir.devices import Topology, topology_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import pool
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
 from hlotool.runtime.compilation import Compilation, Library
-from hlotool.runtime.custom_calls import CallSite, HostSite, Site, is_registered, site_of
 from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
-from hlotool.runtime.lapack import NativeSite, lapack_site
 from hlotool.runtime.object_code import assembly
 from hlotool.runtime.recorder import Recorder
+
+if TYPE_CHECKING:
+    from hlotool.runtime.custom_calls import Site
+    from hlotool.runtime.lapack import NativeSite
 
 __all__ = ["Executable", "Memory", "link"]
 
@@ -228,7 +231,7 @@ def link(
 
     `timeout` is the number of seconds that a run may take.  UnsupportedError names a custom call without a handler.
     """
-    sites = [_site(call) for call in program.host_calls]
+    sites = _sites(program.host_calls)
     symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
     devices = topology_of(module).devices
     image = Image(
@@ -270,7 +273,7 @@ def link(
     def alone(*arrays: object) -> Arrays:
         return work(Device(World(seconds=timeout)), arrays)
 
-    needs_device = timeout is not None or any(isinstance(site, HostSite) for site in sites)
+    needs_device = timeout is not None or any(site.needs_device for site in sites)
     return executable(
         run=alone if needs_device else call,
         image=image if not sites and timeout is None and recorder is None else None,
@@ -300,8 +303,9 @@ def _memory(program: Program) -> Memory:
     )
 
 
-def _site(call: HostCall) -> Site | NativeSite:
-    site = site_of(call.instruction)
-    if isinstance(site, CallSite) and not is_registered(site.call.target):
-        return lapack_site(site.call) or site
-    return site
+def _sites(calls: Sequence[HostCall]) -> Sequence[Site | NativeSite]:
+    if not calls:
+        return ()
+    from hlotool.runtime.sites import site_of  # loads the evaluator, too
+
+    return [site_of(call) for call in calls]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.ir import Layout, Shape, dtype_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import callback, pool
 from hlotool.runtime.cache import pack, unpack
 from hlotool.runtime.entry import Entry
@@ -51,7 +51,12 @@ def load_image(
 
     `symbols` are what the code imports apart from what all code may, `sites` where it calls Python.
     """
-    library = load(image.objects, {**pool.symbols(threads), **callback.symbols(), **(symbols or {})})
+    offered = dict(symbols or {})
+    if _may_call(image.objects, pool.NAMES):
+        offered |= pool.symbols(threads)
+    if _may_call(image.objects, callback.NAMES):
+        offered |= callback.symbols()
+    library = load(image.objects, offered)
     return Entry(
         library.address(image.entry),
         [_leaf(shape) for shape in image.parameters],
@@ -65,6 +70,11 @@ def load_image(
         aliases=dict(image.aliases),
         overwritten=image.overwritten,
     )
+
+
+def _may_call(objects: Sequence[bytes], names: Sequence[str]) -> bool:
+    """Whether the symbols of an object, which has their names as they are, can be among `names`."""
+    return any(name.encode() in data for data in objects for name in names)
 
 
 def image_to_bytes(image: Image) -> bytes:

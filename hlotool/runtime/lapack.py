@@ -19,16 +19,17 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.evaluate.custom_call import CustomCall
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
@@ -44,6 +45,7 @@ _ALIGNMENT = 64
 class NativeSite:
     """A place where emitted code calls a C function; `address` is good while the object is referenced."""
 
+    needs_device: ClassVar[bool] = False
     address: int
     keep: tuple[object, ...] = field(repr=False)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.codegen.machine import Machine, host
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text

@@ -50,7 +50,10 @@ from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import monotonic_clock, native_text
 from hlotool.runtime.object_code import compiled
 
-__all__ = ["LIBRARY_THREADS", "default_threads", "has_threads", "library_pool", "pool_text", "symbols"]
+__all__ = ["LIBRARY_THREADS", "NAMES", "default_threads", "has_threads", "library_pool", "pool_text", "symbols"]
+
+NAMES = ("hlo_parallel", "hlo_parallel_awake")
+"""Its functions that code calls."""
 
 _SPIN_NANOSECONDS = 70_000
 _MOST_THREADS = 256
@@ -76,7 +79,7 @@ def symbols(threads: int | None = None) -> dict[str, int]:
     """What to give `load` for code that calls the pool, with at most `threads` threads at work."""
     with _building:  # of two pools built at once one would be lost, and unloaded while its workers run
         library = _binding(threads or default_threads())
-    return {name: library.address(name) for name in ("hlo_parallel", "hlo_parallel_awake")}
+    return {name: library.address(name) for name in NAMES}
 
 
 @cache

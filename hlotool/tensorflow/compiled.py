@@ -9,7 +9,6 @@ the function that has the tape in it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, update_wrapper
 from threading import RLock
 from time import perf_counter
@@ -18,6 +17,7 @@ from typing import Any
 from hlotool.frontends.fallback import fall_back, fallback_mode, reason_of
 from hlotool.frontends.programs import Program, Programs
 from hlotool.ir import HloError, InputError
+from hlotool.lazy_dataclass import dataclass
 
 try:
     import tensorflow as tf

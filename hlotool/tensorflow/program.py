@@ -8,7 +8,6 @@ gives the results and then the new values of variables.  Which value is of which
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -16,6 +15,7 @@ import tensorflow as tf
 from hlotool.analysis.donation import donation_of
 from hlotool.driver import compile_module
 from hlotool.ir import InputError, Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 from hlotool.tensorflow.convert import array_of, tensor_of
 from hlotool.text.proto.load import read_binary

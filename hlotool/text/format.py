@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.load import SEPARATOR, Source, pieces, read_modules
 from hlotool.text.presets import print_preset
 

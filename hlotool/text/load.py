@@ -12,11 +12,11 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError
 from hlotool.ir.given import kind_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.foreign import refuse_foreign_bytes
 from hlotool.text.lexer import SPACE
 from hlotool.text.parser import parse

@@ -6,7 +6,6 @@ The output is a function of the module alone: equal modules print equal bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hlotool.ir import (
@@ -23,6 +22,7 @@ from hlotool.ir import (
     row_major,
 )
 from hlotool.ir.given import check_module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.header import HEADER_ATTRIBUTES
 from hlotool.text.lexer import escape
 from hlotool.text.print_shapes import listed, print_literal, print_shape

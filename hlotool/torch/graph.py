@@ -8,7 +8,6 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from hlotool.ir import Computation, HloError, Instruction, Module
 from hlotool.ir.attributes import Metadata
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
+from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.draws import REASON, draws, operation_of
 from hlotool.torch.dtypes import element_type_of
 from hlotool.torch.lowering import LOWERINGS, Context, Result

@@ -14,13 +14,13 @@ each result's type and dimensions against those that PyTorch gives (`hlotool.tor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.ir.shape import array
 from hlotool.ir.types import ELEMENT_TYPES
+from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.dtypes import Number, element_type_of, promoted
 from hlotool.torch.refusal import Refused
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
@@ -12,6 +11,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from hlotool.ir import InputError, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.call import dense, is_plain, is_transformed, runner
 from hlotool.torch.places import leaf_of
 from hlotool.torch.program import Compiled, Constant

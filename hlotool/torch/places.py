@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.dtypes import dtype_of, element_type_of
 from hlotool.torch.refusal import Refused
 

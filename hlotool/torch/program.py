@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
@@ -17,6 +16,7 @@ from hlotool.frontends.clusters import Node, Part, Partition, partition
 from hlotool.frontends.fallback import fall_back
 from hlotool.frontends.programs import Program
 from hlotool.ir import HloError, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from hlotool.frontends.cluster_drawing import draw_clusters, draw_clusters_svg
 from hlotool.frontends.clusters import Partition
 from hlotool.frontends.programs import Program
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Explanation", "Fallback", "Graph", "clear", "explain", "record", "reports"]
 

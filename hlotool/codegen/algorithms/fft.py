@@ -9,7 +9,7 @@ are transposed into lanes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Annotated
 
@@ -25,6 +25,7 @@ from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Ptr, Vector, choose, either, equal, minimum, zeros
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_fft"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from hlotool.codegen.algorithms.fourier import Line, Roots, Rows
 from hlotool.codegen.algorithms.items import TASKS
@@ -15,6 +14,7 @@ from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Value
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Buffer", "Code", "Steps"]
 

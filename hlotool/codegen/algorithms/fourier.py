@@ -10,7 +10,6 @@ from __future__ import annotations
 import cmath
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
@@ -23,6 +22,7 @@ from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, Vector, constants, minimum
 from hlotool.codegen.llvm.vectors import from_lanes, transposed
 from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Complex", "Line", "Roots", "Rows", "Sink", "Source", "chirp_filter", "radices", "transform"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math.elements import kind
 from hlotool.codegen.llvm.values import Vector, where
 from hlotool.ir import Computation, Instruction, byte_size, element_type
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Key", "emit_key", "key_bits", "recognise"]
 

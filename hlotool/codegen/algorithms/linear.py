@@ -12,7 +12,6 @@ written back.  Only the named triangle of `a` is read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Annotated
@@ -31,6 +30,7 @@ from hlotool.codegen.llvm.values import Index, Ptr, Vector, constants, either, m
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_cholesky", "emit_triangular_solve"]
 

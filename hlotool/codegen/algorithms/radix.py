@@ -8,7 +8,6 @@ every record shares skipped.)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
@@ -16,6 +15,7 @@ from hlotool.codegen.llvm.control import Callee, Header, begin_loop, conditional
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Vector, number
 from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Records", "define_sort", "indexed", "insert"]
 

@@ -7,7 +7,6 @@ dimension has one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
@@ -25,6 +24,7 @@ from hlotool.codegen.llvm.values import Index, Int, Ptr, choose, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, WindowDimension
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_reduce_window"]
 

@@ -13,7 +13,6 @@ generation of random normal deviates", 1958).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import pi, prod
 from typing import Annotated
 
@@ -32,6 +31,7 @@ from hlotool.codegen.llvm.vectors import from_lanes
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError, element_type
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_rng", "emit_rng_bit_generator", "emit_rng_get_and_update_state"]
 

@@ -7,7 +7,6 @@ XLA does.  The innermost loop runs along the window dimension that is contiguous
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
@@ -24,6 +23,7 @@ from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, maximum, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, byte_size, element_type
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_scatter"]
 

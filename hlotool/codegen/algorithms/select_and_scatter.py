@@ -7,7 +7,6 @@ selected each.  Windows are taken in row-major order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
@@ -24,6 +23,7 @@ from hlotool.codegen.llvm.values import Index, Ptr, Vector, where, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, WindowDimension
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_select_and_scatter"]
 

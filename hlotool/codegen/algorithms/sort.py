@@ -7,7 +7,6 @@ by a bottom-up merge sort of indices.  A comparator that is no ordering gives so
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Annotated
@@ -27,6 +26,7 @@ from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Vector, choose, e
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, byte_size
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_sort"]
 

@@ -7,7 +7,6 @@ comparisons.  Order: XLA's total order of floats (-NaN < -inf < -0 < 0 < inf < N
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
@@ -23,6 +22,7 @@ from hlotool.codegen.llvm.values import Index, Ptr, Vector, choose, constants, n
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError, byte_size, element_type
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_topk"]
 

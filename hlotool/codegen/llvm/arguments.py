@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from hlotool.codegen.kernel import Kernel, Step, signature
 from hlotool.codegen.llvm.control import Loop, begin_loop
@@ -12,6 +11,7 @@ from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.values import Index, Int, Ptr, minimum
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Place", "argument", "begin_tasks", "count_in_block", "empty_kernel", "pass_status", "step_arguments",

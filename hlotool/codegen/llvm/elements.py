@@ -10,13 +10,12 @@ integers of 16 bits ("s16x2") travel as an i32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.codegen.llvm.math.lowprecision import decode, encode, round_result
 from hlotool.codegen.llvm.types import FLOATS
 from hlotool.codegen.llvm.values import Ptr, Vector, zeros
 from hlotool.codegen.machine import Machine
 from hlotool.ir import UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "alternating", "arithmetic", "complex_sums",

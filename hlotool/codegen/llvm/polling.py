@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel, Step, Uses
 from hlotool.codegen.llvm.status import POLL
 from hlotool.codegen.llvm.writer import ClosedLoop, Function, Unit
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["BUDGET", "LEAST", "SHORT", "Work", "add_polls", "finish_kernel", "work"]
 

@@ -10,7 +10,6 @@ narrower than f32 are accumulated in f32 and rounded once, as XLA's CPU compiler
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hlotool.analysis import reducers
 from hlotool.codegen.llvm.inline import emit_inline
@@ -20,6 +19,7 @@ from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.values import Vector
 from hlotool.codegen.llvm.writer import Function
 from hlotool.ir import ELEMENT_TYPES, Computation
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Reducer", "product_sum", "reducer"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from hlotool.codegen.instruction_sets import PORTABLE, InstructionSet
 from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["LIBRARY", "ClosedLoop", "Function", "Unit", "Value", "symbols", "with_variables"]
 

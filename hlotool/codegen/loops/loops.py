@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from hlotool.codegen.loops.nodes import Node, body_of, variables_of
 from hlotool.codegen.loops.trace import Dimension, Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "HEAVY", "LoopSpec", "bound_loops", "copies_for", "cost", "depth_in", "is_long", "merge", "pick_lane", "plain",

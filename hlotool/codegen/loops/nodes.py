@@ -6,13 +6,14 @@ Equal values are one `Node` (see `trace`); `nest` writes them once the loops hav
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from operator import attrgetter
 from typing import Any
 
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, linearize
 from hlotool.ir import ELEMENT_TYPES, Computation
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Guards", "Node", "Number", "Partial", "Row", "Scratch", "body_of", "closure", "fits_in_32_bits", "joint_index",

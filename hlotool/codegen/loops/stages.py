@@ -9,7 +9,6 @@ nearest cache.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from hlotool.codegen.loops.loops import LoopSpec, weight
 from hlotool.codegen.loops.nodes import Node, Row
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.ir import byte_size
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["BLOCK", "Stage", "stages_of"]
 

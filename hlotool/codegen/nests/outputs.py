@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from hlotool.analysis.in_place import leaves_border
 from hlotool.analysis.indexing import Index, linearize
@@ -12,6 +11,7 @@ from hlotool.codegen.loops.rules import region_starts
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.ir import Computation, Instruction, Shape
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Output", "body_of_one", "groups_of", "output_leaves", "parts_of", "store_output"]
 

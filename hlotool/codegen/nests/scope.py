@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hlotool.analysis.indexing import Atom, Index
@@ -14,6 +13,7 @@ from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.loops.loops import LoopSpec
 from hlotool.codegen.loops.nodes import Node
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["NO_ATOM", "NO_LANE", "Known", "Lane", "Scope"]
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["CHIPS", "EMULATED", "Chip", "chip_named"]
 

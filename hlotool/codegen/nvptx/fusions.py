@@ -8,7 +8,6 @@ thread computes some elements side by side, reductions and products included, on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from math import prod
 from typing import Annotated
@@ -36,6 +35,7 @@ from hlotool.codegen.nvptx.products import product_of, write_product
 from hlotool.codegen.nvptx.spaces import bind_all, counters, size_of
 from hlotool.codegen.nvptx.transposes import turned, write_turned
 from hlotool.ir import Instruction, UnsupportedError, byte_size
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_concatenate", "emit_fusion"]
 

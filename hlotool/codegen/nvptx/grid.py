@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import begin_tasks
@@ -25,6 +24,7 @@ from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, choose, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.loops.nodes import Node, Scratch
 from hlotool.codegen.nvptx.chip import Chip
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["DeviceGrid", "EmulatedGrid", "Grid", "Private", "arguments", "open_grid"]
 

@@ -10,7 +10,6 @@ some indices and bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Annotated
@@ -30,6 +29,7 @@ from hlotool.codegen.nvptx.core_tiles import PIECE, SIDE, CoreTiles
 from hlotool.codegen.nvptx.grid import Grid, arguments, open_grid
 from hlotool.codegen.nvptx.matrix_tiles import MATRIX_TYPES, MatrixTiles
 from hlotool.codegen.nvptx.spaces import bind_all, size_of, within
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Product", "product_of", "write_product"]
 

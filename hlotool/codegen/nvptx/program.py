@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import module_in_place_pairs
@@ -18,6 +17,7 @@ from hlotool.codegen.plan.values import Assignment, Copy, Value, array_leaves
 from hlotool.codegen.target import Target
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.devices import check_devices
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["build"]
 

@@ -7,7 +7,6 @@ along the other side, and compute and write neighbours.  So both ways are of who
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
@@ -23,6 +22,7 @@ from hlotool.codegen.nests.nest import Nest
 from hlotool.codegen.nvptx.chip import Chip
 from hlotool.codegen.nvptx.grid import arguments, open_grid
 from hlotool.codegen.nvptx.spaces import bind_all, counters, size_of, within
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Turned", "turned", "write_turned"]
 

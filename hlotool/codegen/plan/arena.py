@@ -6,7 +6,7 @@ Steps that move are run earlier or later than they stand: their storage is taken
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Annotated
@@ -17,6 +17,7 @@ from hlotool.codegen.plan.dependencies import touched
 from hlotool.codegen.plan.steps import Steps, last_position
 from hlotool.codegen.plan.values import Assignment, Value
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ALIGNMENT", "Reservations", "place"]
 

@@ -6,12 +6,13 @@ That is storage as buffer assignment has merged it: who updates an array in plac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.codegen.plan.buffers import branch_computations
 from hlotool.codegen.plan.steps import Steps, inside
 from hlotool.codegen.plan.values import Value
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Touched", "Waits", "dependencies", "touched"]
 

@@ -9,9 +9,8 @@ callers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Probe"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel
 from hlotool.ir import Computation, Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Region", "Schedule", "TaskRange", "Tasks", "dealt", "tasks_of", "time_of"]
 

@@ -11,11 +11,12 @@ functions say the same if their texts are equal without the names of their kerne
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hlotool.codegen.kernel import Definition, Kernel
 from hlotool.codegen.llvm.writer import LIBRARY, symbols
 from hlotool.codegen.plan.units import Piece
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Functions"]
 

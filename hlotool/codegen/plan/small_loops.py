@@ -10,7 +10,6 @@ Loops are chosen by what is known before their kernels are written, so that thos
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Annotated
 
@@ -21,6 +20,7 @@ from hlotool.codegen.plan.dependencies import touched
 from hlotool.codegen.plan.steps import CONTROL, HOST, Steps, called, inside, last_position
 from hlotool.codegen.plan.values import KEPT_BYTES, Assignment, Value
 from hlotool.ir import OPCODES, Computation, Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Kept", "kept", "promotable", "small_computations", "small_loops"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.views import is_view
@@ -18,6 +18,7 @@ from hlotool.codegen.plan.buffers import ALIASES, branch_computations
 from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
 from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "CONTROL", "HOST", "NO_KERNEL", "HostCall", "KernelUse", "Routine", "Steps", "TaskLoop", "called", "inside",

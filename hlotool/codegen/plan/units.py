@@ -9,11 +9,12 @@ follows from its text alone, not from how many threads there are to compile it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import is_plumbing, is_promoted
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Piece", "Units"]
 

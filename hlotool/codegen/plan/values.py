@@ -7,13 +7,14 @@ in order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated
 
 from hlotool.analysis.stacking import Stacking
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Uses
 from hlotool.ir import Instruction, Shape, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["KEPT_BYTES", "Assignment", "Copy", "Value", "array_leaves", "later", "merged", "overlap"]
 

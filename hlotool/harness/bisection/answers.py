@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from math import ceil, comb, log
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from hlotool.harness.children import ChildDied, Children, TimeLimit, outcome_of
 from hlotool.harness.failure import Failure, Outcome, Trial, undecided
 from hlotool.ir import ExecutionError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Answers", "Asked", "Chance", "LostError", "Memory", "chance_of"]
 

@@ -6,7 +6,7 @@ Passes are deterministic: a module after so many runs of passes is had by runnin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
 from hlotool.ir.devices import topology_of
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.instruments import VerifyEach
 from hlotool.passes.framework.manager import Instrument, PassCrash, Progress, StopPipeline, run_pipeline
 from hlotool.passes.framework.pipeline import parse_pipeline

@@ -9,7 +9,7 @@ import hashlib
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from hlotool.harness.inputs import Input, inputs_of, random_arrays
 from hlotool.harness.trials import CommandTrial
 from hlotool.ir import UnsupportedError
 from hlotool.ir.devices import topology_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.parser import parse
 
 __all__ = ["GuiltyInputs", "find_inputs"]

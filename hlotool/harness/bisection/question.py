@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from hlotool.harness.bisection.course import CommandAt, Course, Run, TrialAt
 from hlotool.harness.compare import MAX_UNDECIDED
 from hlotool.harness.failure import Failure, Outcome, Trial
 from hlotool.harness.trials import CommandTrial, PipelineTrial
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import compiler_identity
 
 __all__ = ["Culprit", "Finding", "Question", "Verdict", "whole_outcome"]

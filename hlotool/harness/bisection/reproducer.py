@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import hlotool
 from hlotool.harness.bisection.answers import Answers
 from hlotool.harness.bisection.course import text_at
 from hlotool.harness.bisection.question import Culprit, Finding, Question
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.pipeline import carry_pipeline, parse_pipeline
 
 __all__ = ["Reproducer", "reproducer"]

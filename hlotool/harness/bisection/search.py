@@ -7,10 +7,10 @@ good, the other was tried and is bad: a place where it turns, of which there may
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from hlotool.harness.failure import Outcome
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Boundary", "boundary", "fewest"]
 

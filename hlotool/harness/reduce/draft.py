@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from hlotool.ir import Computation, Instruction, Module, Shape, clone_module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Draft", "Edit", "EditFailed"]
 

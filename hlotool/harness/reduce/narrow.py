@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
@@ -15,6 +15,7 @@ from hlotool.harness.reproducer import reproducer
 from hlotool.harness.trials import PipelineTrial
 from hlotool.ir import HloError, Module
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.instruments import VerifyEach
 from hlotool.passes.framework.manager import PassCrash, StopPipeline
 from hlotool.passes.framework.pipeline import parse_pipeline

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from hlotool.harness.children import ChildDied, Children, TimeLimit, outcome_of
@@ -17,6 +17,7 @@ from hlotool.harness.reduce.strategies import FIRST, LAST, STRATEGIES, Strategy
 from hlotool.harness.trials import CommandTrial, PipelineTrial
 from hlotool.ir import ExecutionError, HloError
 from hlotool.ir.collector import collector_paused
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import PassCrash
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module

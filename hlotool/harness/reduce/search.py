@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -20,6 +19,7 @@ from hlotool.harness.failure import Outcome, Sought
 from hlotool.harness.reduce.draft import Draft, Edit, EditFailed
 from hlotool.ir import HloError, Module
 from hlotool.ir.verifier import check
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.printer import print_module
 
 __all__ = ["OutOfTime", "Search", "Step", "Strategy"]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler
-from hlotool.evaluate.custom_calls import custom_call_of, register_custom_call, unregister_custom_call
 from hlotool.ir import Instruction, Module, UnsupportedError
 from hlotool.jax.pjrt.table import PjrtError
 
@@ -34,10 +33,13 @@ def with_callbacks(module: Module, callbacks: Sequence[Callable[..., Any]]) -> l
 
     Each call has a target of its own afterwards.  UnsupportedError where a function is not to be found.
     """
+    found = [instruction for instruction in module.instructions() if _is_callback(instruction)]
+    if not found:
+        return []
+    from hlotool.evaluate.custom_calls import custom_call_of, register_custom_call
+
     targets: list[str] = []
-    for instruction in module.instructions():
-        if not _is_callback(instruction):
-            continue
+    for instruction in found:
         config = custom_call_of(instruction, _no_computation).backend_config
         number = int(config["index"]) if isinstance(config, Mapping) and "index" in config else -1
         if not 0 <= number < len(callbacks):
@@ -54,6 +56,10 @@ def with_callbacks(module: Module, callbacks: Sequence[Callable[..., Any]]) -> l
 
 def forget(targets: Sequence[str]) -> None:
     """Undo what `with_callbacks` registered."""
+    if not targets:
+        return
+    from hlotool.evaluate.custom_calls import unregister_custom_call
+
     for target in targets:
         unregister_custom_call(target)
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hlotool.jax.pjrt.interface import Structure, make
 from hlotool.jax.pjrt.native import pointer
 from hlotool.jax.pjrt.table import Function, PjrtError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.version import __version__
 
 __all__ = ["CLIENTS", "Client", "Device", "Pinned", "client_functions", "device_at", "named_values"]

@@ -17,7 +17,6 @@ from hlotool.jax.pjrt.table import PjrtError
 from hlotool.runtime.cache_key import Key
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.marshalling import is_plain
-from hlotool.text.printer import print_module
 from hlotool.text.proto import read_proto
 
 __all__ = ["made_of", "module_of", "optimised_proto"]
@@ -37,6 +36,8 @@ def optimised_proto(proto: bytes) -> bytes:
         from jaxlib._hlo import hlo_module_from_text
     except ImportError:  # before jaxlib 0.10
         from jaxlib._jax import hlo_module_from_text
+    from hlotool.text.printer import print_module
+
     text = print_module(optimise(module_of(proto)))
     try:
         return bytes(hlo_module_from_text(text).as_serialized_hlo_module_proto())

@@ -6,9 +6,10 @@ import ctypes
 import hashlib
 import itertools
 import math
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from hlotool.frontends.programs import Program
 from hlotool.ir import Shape, dtype_of
-from hlotool.ir.collector import collector_paused
+from hlotool.ir.collector import collector_paused, settle
 from hlotool.jax.pjrt.buffers import GONE, from_array, token
 from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_values
 from hlotool.jax.pjrt.fallback import check_options
@@ -36,6 +37,7 @@ from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, r
 from hlotool.jax.pjrt.programs import Made, key_of, recall
 from hlotool.jax.pjrt.table import Function, PjrtError, callback
 from hlotool.jax.record import PROGRAMS
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import pack, unpack
 from hlotool.version import __version__
 
@@ -110,9 +112,12 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     key = key_of(code, settings) if form == FORM else None
     made = None if key is None else recall(key)
     if made is None:
+        is_first = "hlotool.jax.pjrt.compiling" not in sys.modules
         from hlotool.jax.pjrt.compiling import made_of
 
         made = made_of(code, form, options, settings, len(client.devices), key)
+        if is_first:
+            settle()
     record = PROGRAMS.add(Program(made.name, made.signature, made.reason, made.note))
     loaded = Loaded(client, made, code, options, settings, record, result_memories(code), orders_in_memory(code))
     record.compile_seconds = perf_counter() - start

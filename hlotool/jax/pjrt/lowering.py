@@ -6,11 +6,11 @@ import io
 import re
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeAlias
 
 from hlotool.jax.pjrt.table import PjrtError
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "CALLBACKS", "FORM", "Options", "Order", "hlo_proto", "message_fields", "mlir_module", "mlir_module_by_rows",

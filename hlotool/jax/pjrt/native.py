@@ -1,7 +1,8 @@
 """The functions of the plug-in that JAX calls all the time, as native code, and the objects that they work on.
 
 ``native/objects.ll`` says how objects lie in memory, ``native/execute.ll`` how a program is run; here are the functions
-that only read a field, and what Python code needs of all that.
+that only read a field, and what Python code needs of all that.  All of it is plumbing, which LLVM is quick with: JAX
+takes far longer around it than it takes, and it is compiled before the first program of a new installation runs.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.codegen.kernel import PLUMBING
 from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
@@ -259,7 +261,7 @@ def _getter(name: str) -> str:
     """A function that copies words of an object to its arguments."""
     fields = layout(name)
     lines = [
-        f"define ptr @{name}(ptr %args) nounwind {{",
+        f"define ptr @{name}(ptr %args) nounwind {PLUMBING} {{",
         f"  %at = getelementptr i8, ptr %args, i64 {HEAD}",
         "  %object = load ptr, ptr %at",
     ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ from hlotool.codegen.machine import default_machine
 from hlotool.ir import Shape
 from hlotool.jax.pjrt.fallback import Stock
 from hlotool.jax.pjrt.lowering import Options, without_locations
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.cache_key import Key
 from hlotool.runtime.entry import Entry

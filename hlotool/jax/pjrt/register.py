@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from hlotool.ending import end_quickly
 from hlotool.jax.pjrt.buffers import VIEWS, buffer_functions
 from hlotool.jax.pjrt.client import client_functions
 from hlotool.jax.pjrt.executables import executable_functions
@@ -27,6 +28,7 @@ def register() -> None:
     from jax._src.interpreters.pxla import MeshComputation
     from jaxlib import _jax
 
+    end_quickly()
     xla_bridge._nonexperimental_plugins.add(NAME)
     xla_bridge.register_plugin(NAME, c_api=capsule(_functions, extensions), options=_options)
     compiler.backend_compile_and_load = CALLBACKS.noted(compiler.backend_compile_and_load)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.sizes import number_of
 from hlotool.ir import HloError, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.autodiff.derivative import make_gradient, make_jvp, make_vjp
 
 __all__ = ["Gradient", "Jvp", "Vjp"]

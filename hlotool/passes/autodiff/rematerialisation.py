@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.decisions import DecisionLog
@@ -23,6 +22,7 @@ from hlotool.analysis.views import is_view
 from hlotool.ir import Computation, Instruction, Module, UnsupportedError, clone_instruction
 from hlotool.ir.builder import Builder
 from hlotool.ir.effects import is_pure
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.autodiff.control import held_apart
 from hlotool.passes.framework.graph import has_sizes
 

@@ -9,10 +9,11 @@ that are asked for, to carry them along or to stack them by iteration, is for th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.ir import Computation, Instruction, Module, Shape, clone_computation, clone_instruction
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.autodiff.activity import Activity, Inputs, Leaf, Paths
 from hlotool.passes.autodiff.rule import Rule
 from hlotool.passes.autodiff.writer import Path, Writer, leaf_shape, refusal

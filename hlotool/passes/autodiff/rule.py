@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.autodiff.writer import Path
 
 __all__ = ["ByLeaf", "Rule"]

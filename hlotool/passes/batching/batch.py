@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.evaluate.xla_calls import is_annotation, is_sink
+from hlotool.evaluate.xla_annotations import is_annotation, is_sink
 from hlotool.ir import Computation, InputError, Module, Shape, tuple_shape
 from hlotool.ir.builder import Builder
 from hlotool.ir.depth import room

@@ -8,11 +8,12 @@ wherever a value enters or leaves a computation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError, array, clone_instruction
 from hlotool.ir.builder import Builder, binary_computation
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.batching.flow import DRAWING, Flow
 from hlotool.passes.batching.values import (
     Leaf,

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate import own_derivatives
-from hlotool.evaluate.xla_calls import is_annotation
+from hlotool.evaluate.xla_annotations import is_annotation
 from hlotool.ir import Computation, Instruction, Module, Shape, clone_instruction
 from hlotool.ir.builder import Builder
 from hlotool.passes.batching.batcher import Batcher, Rule, refusal

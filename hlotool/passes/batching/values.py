@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from hlotool.ir import Instruction, Layout, Shape, row_major, tuple_shape
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Leaf", "Value", "batched_shape", "batched_tuple", "inserted", "is_batched", "shifted"]
 

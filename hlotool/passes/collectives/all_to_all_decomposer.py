@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array, tuple_shape
 from hlotool.ir.builder import Builder
 from hlotool.ir.devices import device_groups, topology_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import places
 from hlotool.passes.framework.graph import replace_with
 

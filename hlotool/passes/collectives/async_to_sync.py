@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import OPCODES, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["AsyncToSync"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import OPCODES, Instruction, Module, Shape, array, dtype_of, scalar
 from hlotool.ir.builder import Builder
 from hlotool.ir.devices import Topology, device_groups, topology_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["TrivialCollectiveRemover"]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.evaluate.xla_calls import is_annotation
+from hlotool.evaluate.xla_annotations import is_annotation
 from hlotool.ir import Computation, Instruction, Module, Shape, UnsupportedError, scalar, tuple_shape
 from hlotool.ir.dynamic import PAD_TO_STATIC, SLICE_TO_DYNAMIC, check_bounds, is_dynamic, static
 from hlotool.ir.shape_checks import flags_of
-from hlotool.passes.dynamic.dynamic_rules import RULES, elementwise
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.dynamic.dynamic_values import Maker, Sized
 from hlotool.passes.framework.graph import custom_call_target, erase, replace_with
+
+if TYPE_CHECKING:
+    from hlotool.passes.dynamic.dynamic_rules import Rule
 
 __all__ = ["DynamicEntry", "DynamicPadder"]
 
@@ -44,6 +47,14 @@ class DynamicPadder:
             if computation not in embedded:
                 _Padder(module, computation).run(log)
         return True
+
+
+@cache
+def _rules() -> Mapping[str, Rule]:
+    """How opcodes are padded, by opcode, and those that are ``elementwise``; loaded for a module that is dynamic."""
+    from hlotool.passes.dynamic.dynamic_rules import RULES, elementwise
+
+    return {**RULES, "elementwise": elementwise}
 
 
 def _is_padded(module: Module) -> bool:
@@ -124,7 +135,7 @@ class _Padder:
 
     def touches(self, instruction: Instruction) -> bool:
         """Whether the instruction, or one of its operands, is not what it was."""
-        if not instruction.shape.is_static or (instruction.opcode in RULES and instruction.info.group == "dynamic"):
+        if not instruction.shape.is_static or (instruction.info.group == "dynamic" and instruction.opcode in _rules()):
             return True
         return any(self.changed(operand) for operand in instruction.operands) or not _gives_what_it_runs(instruction)
 
@@ -215,7 +226,7 @@ class _Padder:
             return self.custom_call(make, i, operands)
         if opcode.endswith(("-start", "-update", "-done")) and i.info.group != "feed":
             raise UnsupportedError(f"{i.name}: {opcode} of an array of dynamic size: async-to-sync must go first")
-        rule = elementwise if i.has("elementwise") else RULES.get(opcode)
+        rule = _rules().get("elementwise" if i.has("elementwise") else opcode)
         arrays = [value for value in operands if isinstance(value, Sized)]
         in_place = opcode == "collective-permute" and "slice_sizes" in i.attributes
         if rule is None or in_place or len(arrays) < len(operands):

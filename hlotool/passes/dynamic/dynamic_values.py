@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from hlotool.ir import Instruction, Shape, array, dtype_of, element_type
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Maker", "Sized", "neutral"]
 

@@ -8,13 +8,14 @@ are equal in every member.  What a slot is in terms of the sizes does not matter
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from hlotool.ir import Computation, Instruction, Module, Shape
 from hlotool.ir.literal import Literal
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["DifferentError", "Family", "Member", "Row", "family_of", "member_of", "place_of", "rows_of"]
 

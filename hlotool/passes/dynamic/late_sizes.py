@@ -9,11 +9,11 @@ numbers that differ.  What has no rule is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
 from hlotool.ir import Computation, Instruction, Module, SliceDimension, array, dtype_of, tuple_shape
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.dynamic.dynamic_rules import RULES, elementwise, regrouped
 from hlotool.passes.dynamic.dynamic_values import Maker, Sized
 from hlotool.passes.dynamic.family import DifferentError, Family, Member, Row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import ClassVar
@@ -12,6 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.batch_norm import epsilon_of
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
 from hlotool.ir.builder import Builder, binary_computation
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["BatchNormExpander", "spelled_out"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.ir import Computation, Instruction, Module, dtype_of
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.framework.graph import custom_call_target
 

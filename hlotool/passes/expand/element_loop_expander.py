@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, TypeAlias
 
@@ -11,6 +10,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.inlining import can_inline
 from hlotool.ir import Computation, Instruction, Module, Window, WindowDimension
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.expand import scatter_expander, select_and_scatter_expander
 from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.loops.counted_loop import applied, blank, counted_loop

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.contraction import sum_type
@@ -10,6 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, HloError, Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["FloatNormalization"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf, prod
 from typing import Any, ClassVar
 
@@ -12,6 +11,7 @@ from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.evaluate.lapack import lies_by_columns
 from hlotool.ir import Computation, Instruction, Module, array
 from hlotool.ir.builder import Builder, binary_computation
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.framework.graph import custom_call_target
 from hlotool.passes.loops.counted_loop import counted_loop

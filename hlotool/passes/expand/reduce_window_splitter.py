@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from math import prod
 from typing import Annotated, ClassVar
@@ -11,6 +11,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Module, Window, WindowDimension, array
 from hlotool.ir.builder import Builder, binary_computation
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import places
 from hlotool.passes.framework.graph import replace_with
 from hlotool.passes.simplify.algebra.contraction import is_identity, reducer_opcode

@@ -6,13 +6,13 @@ The ciphers are ThreeFry-2x32 and Philox-4x32 of Salmon, Moraes, Dror and Shaw, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module, Shape, array
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["RngBitGeneratorExpander"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.contraction import dot_dimensions
@@ -10,6 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.ir.dot_algorithms import scaled_type
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["ScaledDotDecomposer", "scaled"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import ClassVar
@@ -10,6 +9,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, array, clone_computation
 from hlotool.ir.builder import Builder, binary_computation
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.expand.gather_expander import index_rows
 from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.loops.counted_loop import counted_loop

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import has_sizes, is_pure, replace_with
 
 __all__ = ["VariadicReduceSplitter"]

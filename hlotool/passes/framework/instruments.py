@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hlotool.ir import HloError, Module, VerificationError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import Progress, StopPipeline
 from hlotool.passes.framework.steps import Pass
 

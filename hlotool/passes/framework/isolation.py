@@ -10,12 +10,13 @@ their own, and what is no fusion is left to the evaluator.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from hlotool.evaluate.custom import EVALUATED
+from hlotool.evaluate.custom_call import EVALUATED
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.ir.module import clone_computation, clone_instruction
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import inline_computation
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.steps import Pass

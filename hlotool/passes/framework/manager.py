@@ -14,13 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Protocol
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ExecutionError, HloError, Module, ParseError, VerificationError
 from hlotool.ir.shape_checks import ShapeError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.steps import Fixpoint, Pass, Pipeline, PipelineElement
 
 __all__ = [

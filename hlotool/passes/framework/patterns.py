@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from hlotool.ir import ELEMENT_TYPES, OPCODES, Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "COMMUTATIVE", "DIRECTIONS", "ELEMENTWISE", "KINDS", "Apply", "Expression", "Leaf", "Number", "first_opcodes",

@@ -23,7 +23,15 @@ from functools import cache
 from typing import Any
 
 from hlotool.ir import Diagnostic, HloError, Location, UnsupportedError
-from hlotool.passes.framework.registry import PIPELINES, PassOption, find_pass, pass_names, pass_options
+from hlotool.passes.framework.registry import (
+    PIPELINES,
+    WORKS_ON,
+    PassOption,
+    deferred_pass,
+    find_pass,
+    pass_names,
+    pass_options,
+)
 from hlotool.passes.framework.steps import VALUE, Fixpoint, Pipeline, PipelineElement, pipeline_text
 
 __all__ = ["PipelineError", "carried_pipeline", "carry_pipeline", "parse_pipeline"]
@@ -146,12 +154,16 @@ class _Parser:
             raise self.error(f"pipeline {name!r} contains itself", start)
         if name in self.named:
             return Pipeline(_parse(self.named[name], self.named, (*self.inside, name)).steps, name)
+        self.skip()
+        has_options = self.text.startswith("{", self.position)
+        if name in WORKS_ON and not has_options:
+            return deferred_pass(name)()
         try:
             pass_class = find_pass(name)
         except KeyError:
             known = [*pass_names(), *self.named, "fixpoint"]
             raise self.error(f"no pass or pipeline is called {name!r}", start, _near(name, known)) from None
-        options = self.options(name, pass_options(pass_class))
+        options = self.options(name, pass_options(pass_class)) if has_options else {}
         try:
             return pass_class(**{key.replace("-", "_"): value for key, value in options.items()})
         except UnsupportedError:  # the text is right: it names what cannot be had here

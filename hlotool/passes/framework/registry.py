@@ -14,15 +14,21 @@ while-loop-simplifier); small-while-loop-hoisting and parallel-task-assigner (co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from functools import cache
 from importlib import import_module
-from typing import Any, get_type_hints
+from typing import Any, ClassVar, get_type_hints
 
-from hlotool.ir import UnsupportedError
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import OPCODES, Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.steps import Pass
 from hlotool.plugins import load_plugin, plugin_names
 
-__all__ = ["PASSES", "PIPELINES", "PassOption", "find_pass", "pass_help", "pass_names", "pass_options"]
+__all__ = [
+    "PASSES", "PIPELINES", "WORKS_ON", "PassOption", "deferred_pass", "find_pass", "pass_help", "pass_names",
+    "pass_options",
+]  # fmt: skip
 
 PASSES: dict[str, str] = {
     "algebraic-simplifier": "simplify.algebraic_simplifier:AlgebraicSimplifier",
@@ -107,6 +113,48 @@ PASSES: dict[str, str] = {
 }
 """Pass name -> ``module:Class`` in `hlotool.passes`."""
 
+WORKS_ON: dict[str, frozenset[str]] = {
+    name: frozenset(opcodes.split())
+    for name, opcodes in {
+        "all-reduce-combiner": "all-reduce",
+        "batch-norm-expander": "batch-norm-training batch-norm-inference batch-norm-grad",
+        "bitcast-convert-reshaper": "bitcast-convert",
+        "conditional-simplifier": "conditional",
+        "conditional-to-select": "conditional",
+        "convert-mover": "convert",
+        "custom-call-expander": "custom-call",
+        "dot-decomposer": "dot",
+        "element-loop-expander": "map reduce reduce-window scatter select-and-scatter sort",
+        "lapack-expander": "custom-call",
+        "library-call-expander": "custom-call",
+        "limit-reuse": "compare",
+        "map-inliner": "map",
+        "optimization-barrier-expander": "opt-barrier",
+        "product-expander": "dot convolution",
+        "product-fusion": "dot convolution",
+        "product-packing": "dot",
+        "product-prologue": "dot",
+        "ragged-dot-decomposer": "ragged-dot",
+        "reduce-window-splitter": "reduce-window",
+        "scaled-dot-decomposer": "scaled-dot",
+        "scan-expander": "scan",
+        "sort-simplifier": "sort",
+        "topk-rewriter": "sort",
+        "transpose-folding": "dot",
+        "tuple-simplifier": "tuple get-tuple-element",
+        "variadic-reduce-splitter": "reduce",
+        "while-loop-dot-batching": "while",
+        "while-loop-invariant-code-motion": "while",
+        "while-loop-simplifier": "while",
+        "while-loop-trip-count-annotator": "while",
+        "while-loop-unroller": "while",
+    }.items()
+} | {
+    "async-to-sync": frozenset(name for name, row in OPCODES.items() if "async" in row.traits),
+    "trivial-collective-remover": frozenset(name for name, row in OPCODES.items() if row.group == "collective"),
+}
+"""The opcodes of passes that everybody's pipelines have, and that need not be loaded where none of them occurs."""
+
 PIPELINES: dict[str, str] = {
     "none": "",
     "expand": (
@@ -187,6 +235,21 @@ def find_pass(name: str) -> type[Pass]:
     if fault := _fault(loaded):
         raise UnsupportedError(f"{loaded.__module__}.{loaded.__name__} is no pass: {fault}")
     return loaded
+
+
+@cache
+def deferred_pass(pass_name: str) -> type[Pass]:
+    """A pass of `WORKS_ON` with its usual options, whose file is read when it first runs."""
+
+    @dataclass(frozen=True, slots=True)
+    class Deferred:
+        name: ClassVar[str] = pass_name
+        opcodes: ClassVar[frozenset[str]] = WORKS_ON[pass_name]
+
+        def run(self, module: Module, log: DecisionLog) -> bool:
+            return find_pass(self.name)().run(module, log)
+
+    return Deferred
 
 
 def _fault(pass_class: type[Pass]) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, Shape, SliceDimension, VerificationError, array
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import drop_dead, is_removable
 from hlotool.passes.framework.patterns import KINDS, Apply, first_opcodes, matcher, may_match, opcodes_of, pattern_of
 

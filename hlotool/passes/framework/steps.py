@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["VALUE", "Fixpoint", "Pass", "Pipeline", "PipelineElement", "pipeline_text"]
 

@@ -8,7 +8,7 @@ data then become one kernel with several outputs (`MultiOutputFusion` in multi_o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Reversible, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from typing import ClassVar
 
@@ -29,6 +29,7 @@ from hlotool.analysis.in_place import computed_elsewhere, leaves_border, reads_w
 from hlotool.analysis.product_epilogue import PRODUCTS
 from hlotool.ir import Computation, Instruction, Module, clone_instruction, tuple_shape
 from hlotool.ir.opcodes import ELEMENTWISE
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.fuse.fusion_rules import fusion_rules, mark_own_fusions
 
 __all__ = [

@@ -7,9 +7,9 @@ readers even where that repeats work, as far as the code generator can.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hlotool.ir import HloError, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["FusionRules", "fusion_rules", "has_own_fusions", "mark_own_fusions"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.product_epilogue import PRODUCTS
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import replace_with
 from hlotool.passes.framework.rewriter import Rewriter
 

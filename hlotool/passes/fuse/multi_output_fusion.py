@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
@@ -13,6 +12,7 @@ from hlotool.analysis.fusibility import has_many_sources, is_fusible
 from hlotool.analysis.reducers import choice
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import order_effects
 from hlotool.passes.fuse.fusion import Place, erase_all, fusible_computations, make_fusion, places_of
 from hlotool.passes.fuse.fusion_rules import fusion_rules, mark_own_fusions

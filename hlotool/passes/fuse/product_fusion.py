@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, TypeAlias
 
 from hlotool.analysis.decisions import DecisionLog
@@ -12,6 +11,7 @@ from hlotool.analysis.product_epilogue import PRODUCTS, Misfit, Reading, fused_p
 from hlotool.analysis.product_prologue import is_streamed, prologues
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module, Shape
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.fuse.fusion import erase_all, fusible_computations, leave_behind, make_fusion
 from hlotool.passes.fuse.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
 

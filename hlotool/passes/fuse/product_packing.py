@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from hlotool.analysis.contraction import PACKED_TYPES, dot_dimensions, panel_col
 from hlotool.analysis.costs import costs_of
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Literal, Module, array, byte_size
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import has_sizes, replace_with
 from hlotool.passes.framework.rewriter import Rewriter
 from hlotool.passes.loops.while_loops import invariant_elements, obstacle

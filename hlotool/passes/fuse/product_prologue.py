@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -15,6 +14,7 @@ from hlotool.analysis.product_epilogue import Misfit, fused_product
 from hlotool.analysis.product_prologue import is_prologue_member, is_streamed, members_of, prologues, streams
 from hlotool.analysis.views import lies_together
 from hlotool.ir import Instruction, Module, byte_size
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.fuse.fusion import erase_all, fusible_computations, leave_behind, make_fusion
 from hlotool.passes.fuse.fusion_rules import FusionRules, fusion_rules, mark_own_fusions
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["CopyInsertion"]
 

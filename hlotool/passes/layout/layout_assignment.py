@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from hlotool.ir import (
     storage_moves,
 )
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import has_sizes, replace_with
 
 __all__ = ["LayoutAssignment"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import in_place_pairs
 from hlotool.analysis.peak_memory import Owners, order_peak, owned_bytes, owners
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import order_effects
 from hlotool.passes.fuse.fusion import fusible_computations
 

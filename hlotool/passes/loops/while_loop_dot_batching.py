@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.ir import Computation, Instruction, Module, array
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import has_sizes, made_from
 from hlotool.passes.framework.rewriter import Rewriter

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, clone_instruction
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import is_pure
 from hlotool.passes.loops.while_loops import append_elements, initial_element, invariant_elements, obstacle, prepare

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import trip_count
 from hlotool.ir import Computation, Instruction, Module, clone_instruction
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import can_grow, drop_dead, inline_computation, is_pure
 from hlotool.passes.loops.while_loops import (

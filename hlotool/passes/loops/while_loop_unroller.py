@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.trip_count import trip_count
 from hlotool.ir import Computation, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import drop_dead, inline_computation, is_pure
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import HloError, Module, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.rewriter import Rule, RuleTable, rewrite, rule_table
 from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
 from hlotool.plugins import load_plugin, plugin_names

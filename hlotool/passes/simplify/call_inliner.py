@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
@@ -11,6 +10,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fusibility import has_many_sources, is_fusible, is_variadic_reduce
 from hlotool.analysis.product_epilogue import fused_product
 from hlotool.ir import Computation, HloError, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import inline_computation, made_from, replace_with, room_to_grow
 from hlotool.passes.fuse.fusion_rules import has_own_fusions
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fingerprint import Structures
 from hlotool.ir import Computation, Module
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ComputationDeduplicator"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, Shape, array
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import calls_of
 from hlotool.passes.framework.graph import inline_computation, is_pure, replace_with
 from hlotool.passes.framework.rewriter import Rewriter

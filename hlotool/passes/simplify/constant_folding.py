@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.evaluate import evaluate_instruction
 from hlotool.ir import Computation, HloError, Instruction, Literal, Module, dtype_of
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import drop_dead
 from hlotool.passes.framework.rewriter import Rewriter
 
@@ -97,6 +96,8 @@ def _work(instruction: Instruction, elements: int) -> int:
 
 
 def _evaluate(instruction: Instruction, log: DecisionLog) -> Literal | None:
+    from hlotool.evaluate import evaluate_instruction
+
     try:
         value = evaluate_instruction(instruction, [o.literal.value() for o in instruction.operands])
     except HloError as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.contraction import sum_type
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rewrite, rule, rule_table
 from hlotool.passes.simplify.algebra.conversion import holds_exactly
 

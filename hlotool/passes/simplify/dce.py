@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, tuple_shape
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import erase, is_removable, made_from
 
 __all__ = ["DeadCodeElimination"]

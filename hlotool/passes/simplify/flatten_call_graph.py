@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Computation, Instruction, Module, clone_computation
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import room_to_grow
 
 __all__ = ["FlattenCallGraph"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, array
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.patterns import ELEMENTWISE
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rewrite, rule, rule_table
 from hlotool.passes.simplify.algebra.movement import matching_dimensions

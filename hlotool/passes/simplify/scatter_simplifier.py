@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, tuple_shape
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
 __all__ = ["ScatterSimplifier"]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.evaluate.xla_calls import IDENTITY_TARGETS, is_sink
+from hlotool.evaluate.xla_annotations import IDENTITY_TARGETS, is_sink
 from hlotool.ir import Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import erase
 
 __all__ = ["ShardingRemover"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import ELEMENT_TYPES, Instruction, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, rewrite, rule, rule_table
 
 __all__ = ["SimplifyFPConversions"]

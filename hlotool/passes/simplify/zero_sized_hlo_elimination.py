@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Literal, Module
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import drop_dead, is_pure
 from hlotool.passes.framework.rewriter import Rewriter
 

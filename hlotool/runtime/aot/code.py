@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from hlotool.codegen.llvm.status import COMPLETE, STOPPED
 from hlotool.codegen.llvm.writer import with_variables
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.program import Program
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.aot.errors import CODES, MISSING
 from hlotool.runtime.aot.interface import ALIGNMENT, Entry, Interface
 from hlotool.runtime.aot.mathematics import mathematics

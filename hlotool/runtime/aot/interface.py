@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from hlotool.codegen.plan.steps import HostCall
 from hlotool.codegen.program import Program
 from hlotool.ir import Instruction, Module, Shape, UnsupportedError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.aot.identifiers import Names
 
 __all__ = ["ALIGNMENT", "Array", "Call", "Entry", "Interface", "Source", "interface_of", "symbol_of"]

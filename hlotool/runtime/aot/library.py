@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.program import Program
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.aot.code import Code, code_texts, object_with, offered
 from hlotool.runtime.aot.interface import ALIGNMENT, Array, Entry, Interface
 from hlotool.runtime.aot.metadata import with_sizes

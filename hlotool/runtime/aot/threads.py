@@ -5,9 +5,8 @@ It is an object of its own, which asks for POSIX threads: programs that bring th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.aot.errors import CODES
 from hlotool.runtime.aot.interface import ALIGNMENT
 from hlotool.runtime.aot.processors import baseline

@@ -26,11 +26,9 @@ from hlotool.ir import (
     Window,
     WindowDimension,
 )
-from hlotool.text.lexer import Cursor, SyntaxFailure
 from hlotool.text.proto.message import Message, ProtoFailure
 from hlotool.text.proto.sharding import iota_text, mesh_groups_text, origin_text, sharding_text
 from hlotool.text.proto.values import read_literal, read_shape
-from hlotool.text.values import READERS
 
 __all__ = ["read_aliasing", "read_attributes", "read_map"]
 
@@ -289,6 +287,9 @@ def _groups(message: Message) -> ReplicaGroups:
     if iota.values:
         counts = f"{iota.number('num_replica_groups')},{iota.number('num_devices_per_group')}"
         at, text = iota.at, f"[{counts}]{iota_text(iota)}"
+    from hlotool.text.lexer import Cursor, SyntaxFailure
+    from hlotool.text.values import READERS  # what a file in text needs, and few protos do
+
     try:
         found: ReplicaGroups = READERS["replica_groups"](Cursor(text, ""), _COLLECTIVE_GROUPS)
     except SyntaxFailure as failure:

@@ -7,8 +7,9 @@ fields whose contents are of no use here.  Names of enumeration values may diffe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Field", "enum_names", "enum_numbers", "fields_by_name", "fields_by_number"]
 

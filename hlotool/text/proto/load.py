@@ -5,13 +5,11 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hlotool.ir import Diagnostic, Literal, Location, Module, ParseError
-from hlotool.text.lexer import Cursor
+from hlotool.lazy_dataclass import dataclass
 from hlotool.text.proto.message import Message, ProtoFailure, parse_error
 from hlotool.text.proto.module import build_module
-from hlotool.text.proto.textform import parse_text
 from hlotool.text.proto.values import read_literal
 from hlotool.text.proto.wire import decode
 
@@ -134,6 +132,9 @@ def read_binary(data: bytes, file: str) -> Snapshot:
 
 def read_text(text: str, file: str) -> Snapshot:
     """A message in text form; ParseError with line and column where it is none."""
+    from hlotool.text.lexer import Cursor
+    from hlotool.text.proto.textform import parse_text
+
     cursor = Cursor(text, file)
 
     def where(at: int) -> Location:

@@ -6,12 +6,13 @@ Along each dimension a place has a few neighbours with weights; a result is the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
 
 import torch
+
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["DECOMPOSITIONS"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import tuple_shape
+from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.lowering import Context
 
 __all__ = ["Term", "polynomial", "repeat_while"]

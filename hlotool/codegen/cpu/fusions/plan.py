@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Annotated
@@ -21,6 +20,7 @@ from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.nests.outputs import Output, store_output
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Plan", "part_count", "partial_jobs", "partial_uses", "plan_group"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Annotated
 
@@ -36,6 +36,7 @@ from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.nests.nest import Nest
 from hlotool.ir import byte_size
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Job", "emit_step", "load_bases", "write_nest"]
 

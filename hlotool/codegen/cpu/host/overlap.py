@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated
 
 from hlotool.analysis.decisions import DecisionLog
@@ -28,6 +27,7 @@ from hlotool.codegen.plan.dependencies import Waits, dependencies, touched
 from hlotool.codegen.plan.region import Region, Schedule, dealt, tasks_of, time_of
 from hlotool.codegen.plan.steps import CONTROL, Steps, called, inside
 from hlotool.ir import Computation, Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["schedule"]
 

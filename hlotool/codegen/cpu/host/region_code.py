@@ -8,7 +8,6 @@ the two constants.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from hlotool.codegen.kernel import PLUMBING
 from hlotool.codegen.llvm.control import begin_loop, call
@@ -16,6 +15,7 @@ from hlotool.codegen.llvm.values import Int, Ptr
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.plan.region import Region
 from hlotool.ir import Instruction
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["FIRST", "Call", "define_calls", "define_tasks"]
 

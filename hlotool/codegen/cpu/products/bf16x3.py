@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, NamedTuple
 
@@ -36,6 +35,7 @@ from hlotool.codegen.llvm.control import allocate, begin_loop, call, open_functi
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, either, iota, zeros
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "BLOCK", "CHUNK", "GROUP", "LARGEST", "LINES", "MARK", "PART", "PARTS", "PIXEL_CHUNK", "RANGE", "ROW", "SMALLEST",

@@ -6,7 +6,6 @@ The functions are the same for all products: a process compiles them once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
@@ -21,6 +20,7 @@ from hlotool.codegen.llvm.control import allocate, ask, begin_loop, call, open_f
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, choose, either, number, where, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Bf16x3", "bf16x3_tiles", "emit_begin", "emit_end", "emit_multiply", "library"]
 

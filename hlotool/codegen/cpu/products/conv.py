@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Annotated
 
@@ -41,6 +41,7 @@ from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_conv"]
 

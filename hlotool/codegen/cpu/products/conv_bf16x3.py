@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import product
 from operator import and_
@@ -32,6 +32,7 @@ from hlotool.codegen.llvm.elements import element, multiplies_bf16x3
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, negated, number
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_bf16x3", "serves_bf16x3"]
 

@@ -13,7 +13,6 @@ holds them once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec
@@ -25,6 +24,7 @@ from hlotool.codegen.llvm.elements import Arithmetic, Element, arithmetic, eleme
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Vector, choose, iota, number, zeros
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_border", "emit_flag"]
 

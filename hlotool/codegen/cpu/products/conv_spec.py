@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.product import Ends, TileShape
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["NO_CUTS", "ConvSpec", "Cuts", "Phase", "Spatial", "cuts_of", "extent_of", "is_bordered"]
 

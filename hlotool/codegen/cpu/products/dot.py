@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 from hlotool.analysis.contraction import MatrixView, dense_strides
@@ -47,6 +47,7 @@ from hlotool.codegen.llvm.elements import (
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_dot"]
 

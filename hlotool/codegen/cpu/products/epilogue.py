@@ -14,7 +14,7 @@ a block, as long as each element is in just one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Annotated
 
@@ -32,6 +32,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.codegen.nests.nest import Nest
 from hlotool.codegen.nests.outputs import Output, store_output
 from hlotool.ir import Instruction, UnsupportedError, byte_size
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Block", "Epilogue"]
 

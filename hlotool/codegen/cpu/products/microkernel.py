@@ -8,7 +8,6 @@ strides are static.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
@@ -16,6 +15,7 @@ from hlotool.codegen.llvm.control import call
 from hlotool.codegen.llvm.elements import Arithmetic
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, choose, either, equal, negated
 from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Calls", "FunctionCalls", "Microkernel", "Tile", "TileArguments", "TileRange", "open_tile", "tile_functions"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hlotool.analysis.contraction import dense_strides
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, GROUP, LINES, RANGE, Split, emit_split
@@ -14,6 +14,7 @@ from hlotool.codegen.kernel import Step, Uses
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element
 from hlotool.codegen.llvm.writer import Unit
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Operands", "Scratch", "joined", "own"]
 

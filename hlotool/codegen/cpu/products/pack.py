@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 from typing import Annotated, NamedTuple
@@ -26,6 +26,7 @@ from hlotool.codegen.llvm.values import Bool, Index, Ptr, Truth, choose, either,
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["CALLED", "TASK_BYTES", "Axis", "Copy", "PadAxis", "emit_copy", "emit_pad", "emit_zeros"]
 

@@ -7,7 +7,6 @@ several dimensions.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from hlotool.analysis.contraction import PANEL_BYTES, Strides
@@ -18,6 +17,7 @@ from hlotool.codegen.llvm.control import call
 from hlotool.codegen.llvm.elements import Arithmetic, Element
 from hlotool.codegen.llvm.values import Index, Ptr
 from hlotool.codegen.llvm.writer import Function
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Blocking", "Border", "Dimension", "Ends", "Matrix", "Packing", "Product", "Reach", "Tap", "TaskDimension",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from hlotool.analysis import indexing
@@ -27,6 +26,7 @@ from hlotool.codegen.loops.rules import rule_of
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.nests.nest import Nest
 from hlotool.ir import Instruction, dtype_of
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Prologue"]
 

@@ -11,14 +11,13 @@ it, once for many calls (`configure`), and drops it at the end (`release`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.codegen.cpu.products.microkernel import Calls, FunctionCalls, Microkernel, Tile, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop, when
 from hlotool.codegen.llvm.elements import PAIR, store
 from hlotool.codegen.llvm.values import Index, Ptr, Vector, equal, number
 from hlotool.codegen.llvm.writer import Function, Unit
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["SIDE", "TILE_REGISTERS", "configure", "move_tile", "operate", "tile_config"]
 

@@ -7,11 +7,10 @@ polynomials for (e^r - 1 - r) / r^2 on |r| <= ln(2)/2 are minimax fits (Remez ex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hlotool.codegen.llvm.math import avx512
 from hlotool.codegen.llvm.math.vector import exponent_bias, fma, horner, mantissa_bits, product_error
 from hlotool.codegen.llvm.values import Vector, where
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "DOUBLE", "LOG2_E", "SINGLE", "Constants", "exponential", "exponential_minus_one", "for_type",

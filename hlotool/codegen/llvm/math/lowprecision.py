@@ -8,10 +8,10 @@ formats one NaN and no negative zero (OCP OFP8 and the Graphcore/AMD proposals, 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from hlotool.codegen.llvm.math.vector import keeps_excess
 from hlotool.codegen.llvm.values import Vector, where
+from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["FORMATS", "Format", "decode", "encode", "from_double", "round_result", "round_to"]
 

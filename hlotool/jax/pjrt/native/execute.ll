@@ -20,7 +20,7 @@ declare void @PyErr_SetInterrupt()
 
 ; The error of an execution that ended early: of what was raised in this thread, if anything was.  Ctrl-C is raised again
 ; by Python when JAX has raised its error.
-define internal ptr @why() nounwind {
+define internal ptr @why() nounwind noinline optnone {
 entry:
   %type_at = alloca ptr
   %value_at = alloca ptr
@@ -51,7 +51,7 @@ done:
 }
 
 ; Take back the references on the storages of the first `count` arguments.
-define internal void @let_go(ptr %arguments, ptr %rows, i64 %count) nounwind {
+define internal void @let_go(ptr %arguments, ptr %rows, i64 %count) nounwind noinline optnone {
 entry:
   br label %each
 each:
@@ -84,7 +84,7 @@ done:
 }
 
 ; End the results that were made: their memory, unless it is an argument's.
-define internal void @drop_results(ptr %frame, ptr %rows, i64 %count) nounwind {
+define internal void @drop_results(ptr %frame, ptr %rows, i64 %count) nounwind noinline optnone {
 entry:
   br label %each
 each:
@@ -110,7 +110,7 @@ done:
   ret void
 }
 
-define ptr @LoadedExecutable_Execute(ptr %args) nounwind {
+define ptr @LoadedExecutable_Execute(ptr %args) nounwind noinline optnone {
 entry:
   %started = alloca { i64, i64 }
   %ended = alloca { i64, i64 }
@@ -399,7 +399,7 @@ finish:
 
 @ended = internal global ptr null
 
-define internal void @let_executable_go(ptr %executable) nounwind {
+define internal void @let_executable_go(ptr %executable) nounwind noinline optnone {
 entry:
   %references_at = getelementptr i64, ptr %executable, i64 15
   %next_at = getelementptr i64, ptr %executable, i64 16
@@ -421,26 +421,26 @@ done:
 }
 
 ; The list of executables without references, which is empty then.
-define ptr @ended_executables() nounwind {
+define ptr @ended_executables() nounwind noinline optnone {
   %list = atomicrmw xchg ptr @ended, ptr null acq_rel
   ret ptr %list
 }
 
-define ptr @Executable_Destroy(ptr %args) nounwind {
+define ptr @Executable_Destroy(ptr %args) nounwind noinline optnone {
   %executable_at = getelementptr i8, ptr %args, i64 ${Executable_Destroy__executable}
   %executable = load ptr, ptr %executable_at
   call void @let_executable_go(ptr %executable)
   ret ptr null
 }
 
-define ptr @LoadedExecutable_Destroy(ptr %args) nounwind {
+define ptr @LoadedExecutable_Destroy(ptr %args) nounwind noinline optnone {
   %executable_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Destroy__executable}
   %executable = load ptr, ptr %executable_at
   call void @let_executable_go(ptr %executable)
   ret ptr null
 }
 
-define ptr @LoadedExecutable_GetExecutable(ptr %args) nounwind {
+define ptr @LoadedExecutable_GetExecutable(ptr %args) nounwind noinline optnone {
   %loaded_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_GetExecutable__loaded_executable}
   %executable_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_GetExecutable__executable}
   %executable = load ptr, ptr %loaded_at
@@ -451,12 +451,12 @@ define ptr @LoadedExecutable_GetExecutable(ptr %args) nounwind {
 }
 
 ; Contexts of executions hold nothing that hlotool needs: one serves all.
-define ptr @ExecuteContext_Create(ptr %args) nounwind {
+define ptr @ExecuteContext_Create(ptr %args) nounwind noinline optnone {
   %context_at = getelementptr i8, ptr %args, i64 ${ExecuteContext_Create__context}
   store ptr @ready, ptr %context_at
   ret ptr null
 }
 
-define ptr @ExecuteContext_Destroy(ptr %args) nounwind {
+define ptr @ExecuteContext_Destroy(ptr %args) nounwind noinline optnone {
   ret ptr null
 }

@@ -23,12 +23,12 @@ declare ptr @slow_from_host(ptr)
 declare ptr @slow_to_host(ptr)
 declare ptr @out_of_memory(i64)
 
-define void @owned(ptr %data, ptr %argument) nounwind {
+define void @owned(ptr %data, ptr %argument) nounwind noinline optnone {
   call void @hlo_free(ptr null, ptr %data, i64 0)
   ret void
 }
 
-define void @unref(ptr %storage) nounwind {
+define void @unref(ptr %storage) nounwind noinline optnone {
 entry:
   %before = atomicrmw sub ptr %storage, i64 1 acq_rel
   %last = icmp eq i64 %before, 1
@@ -48,7 +48,7 @@ done:
 }
 
 ; A buffer for `data`, which `function` ends; null when there is no memory.  The dimensions are copied.
-define ptr @new_buffer(i64 %type, i64 %rank, ptr %dims, ptr %data, i64 %bytes, ptr %memory, ptr %function, ptr %argument) nounwind {
+define ptr @new_buffer(i64 %type, i64 %rank, ptr %dims, ptr %data, i64 %bytes, ptr %memory, ptr %function, ptr %argument) nounwind noinline optnone {
 entry:
   %storage = call ptr @hlo_malloc(ptr null, i64 64)
   %no_storage = icmp eq ptr %storage, null
@@ -74,7 +74,7 @@ done:
 }
 
 ; A buffer that takes over one reference on `storage`.
-define internal ptr @around(i64 %type, i64 %rank, ptr %dims, i64 %bytes, ptr %memory, ptr %storage) nounwind {
+define internal ptr @around(i64 %type, i64 %rank, ptr %dims, i64 %bytes, ptr %memory, ptr %storage) nounwind noinline optnone {
 entry:
   %dim_bytes = mul i64 %rank, 8
   %both = mul i64 %rank, 16
@@ -115,7 +115,7 @@ fill:
 ; ---- buffers
 
 ; The buffer gives up its memory, once.
-define internal void @give_up(ptr %buffer) nounwind {
+define internal void @give_up(ptr %buffer) nounwind noinline optnone {
 entry:
   %deleted_at = getelementptr i64, ptr %buffer, i64 8
   %before = atomicrmw xchg ptr %deleted_at, i64 1 acq_rel
@@ -130,14 +130,14 @@ done:
   ret void
 }
 
-define ptr @Buffer_Delete(ptr %args) nounwind {
+define ptr @Buffer_Delete(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %buffer = load ptr, ptr %at
   call void @give_up(ptr %buffer)
   ret ptr null
 }
 
-define ptr @Buffer_Destroy(ptr %args) nounwind {
+define ptr @Buffer_Destroy(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %buffer = load ptr, ptr %at
   call void @give_up(ptr %buffer)
@@ -145,7 +145,7 @@ define ptr @Buffer_Destroy(ptr %args) nounwind {
   ret ptr null
 }
 
-define ptr @Buffer_IncreaseExternalReferenceCount(ptr %args) nounwind {
+define ptr @Buffer_IncreaseExternalReferenceCount(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %buffer = load ptr, ptr %at
   %storage_at = getelementptr i64, ptr %buffer, i64 7
@@ -154,7 +154,7 @@ define ptr @Buffer_IncreaseExternalReferenceCount(ptr %args) nounwind {
   ret ptr null
 }
 
-define ptr @Buffer_DecreaseExternalReferenceCount(ptr %args) nounwind {
+define ptr @Buffer_DecreaseExternalReferenceCount(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %buffer = load ptr, ptr %at
   %storage_at = getelementptr i64, ptr %buffer, i64 7
@@ -163,19 +163,19 @@ define ptr @Buffer_DecreaseExternalReferenceCount(ptr %args) nounwind {
   ret ptr null
 }
 
-define ptr @Buffer_ReadyEvent(ptr %args) nounwind {
+define ptr @Buffer_ReadyEvent(ptr %args) nounwind noinline optnone {
   %event_at = getelementptr i8, ptr %args, i64 ${Buffer_ReadyEvent__event}
   store ptr @ready, ptr %event_at
   ret ptr null
 }
 
-define ptr @Buffer_IsOnCpu(ptr %args) nounwind {
+define ptr @Buffer_IsOnCpu(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 ${Buffer_IsOnCpu__is_on_cpu}
   store i8 1, ptr %at
   ret ptr null
 }
 
-define ptr @Buffer_DynamicDimensionIndices(ptr %args) nounwind {
+define ptr @Buffer_DynamicDimensionIndices(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 ${Buffer_DynamicDimensionIndices__dynamic_dim_indices}
   store ptr null, ptr %at
   %count_at = getelementptr i8, ptr %args, i64 ${Buffer_DynamicDimensionIndices__num_dynamic_dims}
@@ -185,14 +185,14 @@ define ptr @Buffer_DynamicDimensionIndices(ptr %args) nounwind {
 
 ; ---- errors
 
-define void @Error_Destroy(ptr %args) nounwind {
+define void @Error_Destroy(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %error = load ptr, ptr %at
   call void @hlo_free(ptr null, ptr %error, i64 0)
   ret void
 }
 
-define void @Error_Message(ptr %args) nounwind {
+define void @Error_Message(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %error = load ptr, ptr %at
   %size_at = getelementptr i64, ptr %error, i64 1
@@ -205,7 +205,7 @@ define void @Error_Message(ptr %args) nounwind {
   ret void
 }
 
-define ptr @Error_GetCode(ptr %args) nounwind {
+define ptr @Error_GetCode(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %error = load ptr, ptr %at
   %code = load i32, ptr %error
@@ -216,7 +216,7 @@ define ptr @Error_GetCode(ptr %args) nounwind {
 
 ; ---- events
 
-define ptr @new_event(i64 %references) nounwind {
+define ptr @new_event(i64 %references) nounwind noinline optnone {
   %event = call ptr @hlo_malloc(ptr null, i64 64)
   store i64 0, ptr %event
   %count_at = getelementptr i64, ptr %event, i64 1
@@ -224,7 +224,7 @@ define ptr @new_event(i64 %references) nounwind {
   ret ptr %event
 }
 
-define internal void @forget_event(ptr %event) nounwind {
+define internal void @forget_event(ptr %event) nounwind noinline optnone {
 entry:
   %count_at = getelementptr i64, ptr %event, i64 1
   %before = atomicrmw sub ptr %count_at, i64 1 acq_rel
@@ -238,7 +238,7 @@ done:
 }
 
 ; The end of a storage that somebody waits for.
-define void @fire(ptr %data, ptr %event) nounwind {
+define void @fire(ptr %data, ptr %event) nounwind noinline optnone {
 entry:
   %waiting = atomicrmw xchg ptr %event, ptr inttoptr (i64 1 to ptr) acq_rel
   br label %each
@@ -260,18 +260,18 @@ done:
   ret void
 }
 
-define ptr @Event_Destroy(ptr %args) nounwind {
+define ptr @Event_Destroy(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %event = load ptr, ptr %at
   call void @forget_event(ptr %event)
   ret ptr null
 }
 
-define ptr @Event_Error(ptr %args) nounwind {
+define ptr @Event_Error(ptr %args) nounwind noinline optnone {
   ret ptr null
 }
 
-define ptr @Event_IsReady(ptr %args) nounwind {
+define ptr @Event_IsReady(ptr %args) nounwind noinline optnone {
   %at = getelementptr i8, ptr %args, i64 16
   %event = load ptr, ptr %at
   %state = load atomic i64, ptr %event acquire, align 8
@@ -282,7 +282,7 @@ define ptr @Event_IsReady(ptr %args) nounwind {
   ret ptr null
 }
 
-define ptr @Event_Await(ptr %args) nounwind {
+define ptr @Event_Await(ptr %args) nounwind noinline optnone {
 entry:
   %at = getelementptr i8, ptr %args, i64 16
   %event = load ptr, ptr %at
@@ -298,7 +298,7 @@ done:
   ret ptr null
 }
 
-define ptr @Event_OnReady(ptr %args) nounwind {
+define ptr @Event_OnReady(ptr %args) nounwind noinline optnone {
 entry:
   %at = getelementptr i8, ptr %args, i64 16
   %event = load ptr, ptr %at
@@ -339,7 +339,7 @@ done:
 
 ; ---- from and to arrays of the host
 
-define ptr @Client_BufferFromHostBuffer(ptr %args) nounwind {
+define ptr @Client_BufferFromHostBuffer(ptr %args) nounwind noinline optnone {
 entry:
   %layout_at = getelementptr i8, ptr %args, i64 ${Client_BufferFromHostBuffer__device_layout}
   %layout = load ptr, ptr %layout_at
@@ -435,7 +435,7 @@ fill:
   ret ptr null
 }
 
-define ptr @Buffer_ToHostBuffer(ptr %args) nounwind {
+define ptr @Buffer_ToHostBuffer(ptr %args) nounwind noinline optnone {
 entry:
   %at = getelementptr i8, ptr %args, i64 ${Buffer_ToHostBuffer__src}
   %buffer = load ptr, ptr %at

@@ -12,9 +12,9 @@ stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, array
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.patterns import (
     COMMUTATIVE,
     DIRECTIONS,

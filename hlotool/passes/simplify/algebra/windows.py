@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlotool.evaluate.windows import window_of
 from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, array
+from hlotool.ir.window import window_of
 from hlotool.passes.framework.patterns import number
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 from hlotool.passes.simplify.algebra.contraction import is_identity, single_reducer
