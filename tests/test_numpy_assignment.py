@@ -56,8 +56,8 @@ def test_other_arrays_stay_as_they_were() -> None:
     others = {
         "copy": first.copy(), "asarray": np.asarray(first, copy=True), "array": np.array(first),
         "astype": np.astype(first, first.dtype), "positive": +first, "copy.copy": copy.copy(first),
-        "deepcopy": copy.deepcopy(first), "reshape": np.reshape(first, (3,)), "row": first[...], "numpy": held,
-        "view": numpy.asarray(first), "traced": hlotool.jit(lambda x: x)(first),
+        "deepcopy": copy.deepcopy(first), "reshape": np.reshape(first, (3,), copy=True), "row": first[...],
+        "numpy": held, "view": numpy.asarray(first), "traced": hlotool.jit(lambda x: x)(first),
     }  # fmt: skip
     same = first
     first[0] = 9
@@ -75,7 +75,12 @@ def test_other_arrays_stay_as_they_were() -> None:
 
 def test_parts_of_arrays_that_are_there_are_refused() -> None:
     array = np.zeros((2, 2))
-    parts = (lambda: array[0], lambda: array.T, lambda: array.real, lambda: array[:1][0], lambda: next(iter(array)))
+    parts = (
+        lambda: array[0], lambda: array.T, lambda: array.real, lambda: array[:1][0], lambda: next(iter(array)),
+        lambda: np.reshape(array, (4,)), lambda: array.reshape(4), lambda: np.moveaxis(array, 0, 1),
+        lambda: np.flip(array), lambda: np.unstack(array)[1], lambda: numpy.ravel(array),
+        lambda: np.split(np.expand_dims(array, 0), 2, axis=1)[0],
+    )  # fmt: skip
     for part in parts:
         with pytest.raises(TypeError, match=r"test_numpy_assignment.py:\d+: this array is a part of another one.*\nh"):
             part()[0] = 1
@@ -188,3 +193,19 @@ def test_what_a_function_reads_counts() -> None:
         fresh[0] = value
     assert counts == [1, 2, 2]
     assert "an array that the function reads was assigned to" in hlotool.explain_last()
+
+
+def test_memory_of_its_own_is_written_in_place() -> None:
+    array = np.zeros(3)
+    array[0] = 1
+
+    def place() -> int:
+        return int(array._value.__array_interface__["data"][0])
+
+    before = place()
+    array[1] = 2
+    assert place() == before
+    view = numpy.asarray(array)
+    array[2] = 3
+    assert place() != before
+    assert view.tolist() == [1, 2, 0]

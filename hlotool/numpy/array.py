@@ -225,8 +225,9 @@ class Array:
 
     def _is_part_of(self, other: Array) -> Array:
         """This array, of which NumPy would have it that it shares its elements with `other`."""
-        whole = other._whole and other._whole()
-        self._whole = ref(other if whole is None else whole)
+        if self is not other:
+            whole = other._whole and other._whole()
+            self._whole = ref(other if whole is None else whole)
         return self
 
     @property

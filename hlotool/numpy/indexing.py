@@ -30,7 +30,6 @@ from hlotool.numpy.trace import STATE, apply, leaked
 
 __all__ = ["_At", "_getitem", "_setitem", "dynamic_slice", "dynamic_update_slice", "take", "take_along_axis"]
 
-_OWN_REFERENCES = 3  # of `x._value`, of a variable, and of the argument of getrefcount
 _S64 = numpy.dtype(numpy.int64)
 _INDICES = "indices are whole numbers, slices, None, ... and integer arrays"
 _FOREIGN_VALUE = "return it from the traced function, and assign it outside"
@@ -122,13 +121,23 @@ def _setitem(x: Array, key: Any, value: Any) -> None:
         _write(x, key, value)
 
 
+def _references(x: Array) -> int:
+    """How many there are to what a concrete array holds, with those that this function needs."""
+    held = x._value
+    return sys.getrefcount(held)
+
+
+_ALONE = _references(Array(numpy.zeros(1)))  # versions of Python count differently
+
+
 def _write(x: Array, key: tuple[Any, ...], value: Any) -> None:
     """Into a concrete array: into its memory, if nobody else has that."""
+    alone = _references(x) <= _ALONE
     held = x._value
     given: Any = value
     if isinstance(value, Array):
         given = value._concrete("an assignment to an array that is not traced", _FOREIGN_VALUE)
-    if not (held.flags.owndata and held.flags.writeable and sys.getrefcount(held) <= _OWN_REFERENCES):
+    if not (alone and held.flags.owndata and held.flags.writeable):
         held = held.copy()
     try:
         with numpy.errstate(all="ignore"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy
 
@@ -18,6 +19,9 @@ from hlotool.numpy.elementwise import common_shape, expand
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, operation
 from hlotool.numpy.trace import STATE, apply
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 __all__ = [
     "append",
@@ -96,12 +100,28 @@ def one_of(value: Any) -> Array:
 # ---- shapes
 
 
+def _shares_elements(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that gives views in NumPy: here its results are arrays of their own, and not to be taken for views."""
+
+    @wraps(function)
+    def call(*arguments: P.args, **options: P.kwargs) -> R:
+        found: Any = function(*arguments, **options)
+        whole: Any = arguments[0]
+        if isinstance(whole, Array) and not options.get("copy"):
+            for one in (found,) if isinstance(found, Array) else found:
+                one._is_part_of(whole)
+        return found  # type: ignore[no-any-return]
+
+    return call
+
+
 @operation("x", exact=True)
 def _reshape(x: Any, shape: tuple[int, ...], /) -> Array:
     found = one_of(x)
     return with_shape(found, target_shape(shape, found.size))
 
 
+@_shares_elements
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None, order: str = "C") -> Array:
     """The elements in order, in another shape; one size may be -1, for what is left."""
     if order != "C":
@@ -119,6 +139,7 @@ def _sizes(shape: Any) -> tuple[int, ...]:
         raise type_error(f"{shape!r} is no shape: it takes whole numbers") from error
 
 
+@_shares_elements
 @operation("x")
 def ravel(x: Any, /) -> Array:
     """All elements in one dimension."""
@@ -126,6 +147,7 @@ def ravel(x: Any, /) -> Array:
     return with_shape(found, (found.size,))
 
 
+@_shares_elements
 @operation("x")
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     """With new dimensions of size 1 at `axis`."""
@@ -136,6 +158,7 @@ def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     return with_shape(found, [1 if n in places else next(sizes) for n in range(found.ndim + len(given))])
 
 
+@_shares_elements
 @operation("x")
 def squeeze(x: Any, /, axis: Any = None) -> Array:
     """Without the dimensions `axis`, which have size 1; without all such where none are named."""
@@ -162,6 +185,7 @@ def _broadcast_to(x: Any, shape: tuple[int, ...], /) -> Array:
     return expand(one_of(x), shape)
 
 
+@_shares_elements
 def broadcast_to(x: Any, /, shape: Any) -> Array:
     """Repeated to `shape`, along new leading dimensions and those of size 1."""
     return _broadcast_to(x, as_shape(shape))
@@ -211,6 +235,7 @@ def atleast_3d(*arrays: Any) -> Any:
 # ---- orders
 
 
+@_shares_elements
 @operation("x")
 def permute_dims(x: Any, /, axes: Any) -> Array:
     """Dimension ``axes[i]`` as dimension i."""
@@ -221,6 +246,7 @@ def permute_dims(x: Any, /, axes: Any) -> Array:
     return permuted(found, order)
 
 
+@_shares_elements
 def transpose(x: Any, /, axes: Any = None) -> Array:
     """Dimensions in the order `axes`, the last one first where none is given."""
     return _transposed(x) if axes is None else permute_dims(x, tuple(axes))
@@ -232,6 +258,7 @@ def _transposed(x: Any, /) -> Array:
     return permuted(found, range(found.ndim)[::-1])
 
 
+@_shares_elements
 @operation("x")
 def matrix_transpose(x: Any, /) -> Array:
     """With the last two dimensions exchanged."""
@@ -242,6 +269,7 @@ def matrix_transpose(x: Any, /) -> Array:
     return permuted(found, (*lead, found.ndim - 1, found.ndim - 2))
 
 
+@_shares_elements
 @operation("x")
 def swapaxes(x: Any, /, axis1: int, axis2: int) -> Array:
     """With two dimensions exchanged."""
@@ -252,6 +280,7 @@ def swapaxes(x: Any, /, axis1: int, axis2: int) -> Array:
     return permuted(found, order)
 
 
+@_shares_elements
 @operation("x")
 def moveaxis(x: Any, /, source: Any, destination: Any) -> Array:
     """With the dimensions `source` at the places `destination`; the others keep their order."""
@@ -265,6 +294,7 @@ def moveaxis(x: Any, /, source: Any, destination: Any) -> Array:
     return permuted(found, order)
 
 
+@_shares_elements
 @operation("x")
 def rollaxis(x: Any, /, axis: int, start: int = 0) -> Array:
     """With one dimension moved ahead of another."""
@@ -276,6 +306,7 @@ def rollaxis(x: Any, /, axis: int, start: int = 0) -> Array:
     return permuted(found, order)
 
 
+@_shares_elements
 @operation("x")
 def flip(x: Any, /, axis: Any = None) -> Array:
     """The elements along `axis`, all where none is given, in the opposite order."""
@@ -284,16 +315,19 @@ def flip(x: Any, /, axis: Any = None) -> Array:
     return apply("reverse", found, dimensions=axes) if axes else found
 
 
+@_shares_elements
 def flipud(x: Any, /) -> Array:
     """The rows in the opposite order."""
     return flip(x, axis=0)
 
 
+@_shares_elements
 def fliplr(x: Any, /) -> Array:
     """The columns in the opposite order."""
     return flip(x, axis=1)
 
 
+@_shares_elements
 @operation("x")
 def rot90(x: Any, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Turned by k right angles, from the first of `axes` to the second."""
@@ -334,6 +368,7 @@ def _rolled(value: Array, by: int, axis: int) -> Array:
     return joined([part(value, axis, size - by, size), part(value, axis, 0, size - by)], axis)
 
 
+@_shares_elements
 @operation("x")
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The diagonals of matrices in the dimensions `axis1` and `axis2`, along a last dimension."""
@@ -426,6 +461,7 @@ def _split(x: Any, places: tuple[int, ...], axis: int, /) -> list[Array]:
             for a, b in zip([0, *ends], [*ends, size], strict=True)]
 
 
+@_shares_elements
 def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """So many parts along `axis`, the first ones longer by one where need be; or parts that begin at indices."""
     if isinstance(indices_or_sections, (tuple, list, numpy.ndarray)):
@@ -439,6 +475,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     return _split(found, tuple(int(one) for one in numpy.cumsum(lengths)[:-1]), axis)
 
 
+@_shares_elements
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     """So many parts of the same length along `axis`, or parts that begin at indices."""
     if not isinstance(indices_or_sections, (tuple, list, numpy.ndarray)):
@@ -449,11 +486,13 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     return array_split(x, indices_or_sections, axis)
 
 
+@_shares_elements
 def hsplit(x: Any, indices_or_sections: Any) -> list[Array]:
     """Parts beside each other."""
     return split(x, indices_or_sections, 0 if len(x.shape) == 1 else 1)
 
 
+@_shares_elements
 def vsplit(x: Any, indices_or_sections: Any) -> list[Array]:
     """Parts below each other."""
     return split(x, indices_or_sections, 0)
@@ -469,6 +508,7 @@ def _unstack(x: Any, axis: int, /) -> tuple[Array, ...]:
     return tuple(with_shape(part(found, place, n, n + 1), rest) for n in range(found.shape[place]))
 
 
+@_shares_elements
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The arrays along a dimension, one by one."""
     return _unstack(x, axis)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy
 
@@ -175,6 +175,14 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     if not value.ndim:
         raise value_error("nonzero takes an array with one dimension at least")
     return tuple(wrap(one) for one in numpy.nonzero(value))
+
+
+@overload
+def where(condition: Any, x1: Any, x2: Any, /) -> Array: ...
+
+
+@overload
+def where(condition: Any, /) -> tuple[Array, ...]: ...
 
 
 def where(condition: Any, x1: Any = None, x2: Any = None, /) -> Any:
