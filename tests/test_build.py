@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from conftest import ROOT, Run
+from json_schemas import check_json
 from libraries import DRIVER, Built, build, c_program, machine, needs_cc, ran, run_driver
 from models import model
 
@@ -499,7 +500,7 @@ def test_build_says_what_it_wrote(hlotool: Run, tmp_path: Path) -> None:
     said = json.loads(done.stdout)
     assert said["processors"] == ["x86-64-v2", "x86-64-v3"]
     assert {name: (tmp_path / "out" / name).stat().st_size for name in said["files"]} == said["files"]
-    manifest = json.loads((tmp_path / "out" / "mlp_step.json").read_text())
+    manifest = check_json((tmp_path / "out" / "mlp_step.json").read_text())
     assert sorted(said["files"]) == manifest["files"]
     assert sum(manifest["functions"].values()) == said["code_bytes"] > 1000
 

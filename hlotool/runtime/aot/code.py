@@ -100,6 +100,9 @@ def object_with(code: Code, about: Mapping[str, object]) -> tuple[bytes, list[st
             functions = [f.name for module in levels for f in module.functions if not f.is_declaration]
             whole = _linked([parsed(_around(code, metadata_block(about, functions), more.values())), *levels])
             _hide(whole, offered(code.interface))
+            if "windows" in machine.triple:
+                for name in offered(code.interface):
+                    whole.get_function(name).storage_class = "dllexport"
             whole.verify()
             return bytes(target.emit_object(whole)), functions
     except RuntimeError as error:
