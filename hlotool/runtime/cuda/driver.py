@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
 from typing import Any
+from weakref import finalize
 
 import numpy.typing as npt
 
@@ -109,6 +110,7 @@ class CudaDevice:
         driver.enter()
         self._module = c_void_p()
         driver.call("cuModuleLoadData", ctypes.byref(self._module), ptx.encode() + b"\0")
+        finalize(self, _unload, driver, self._module)
         self._functions: dict[str, c_void_p] = {}
         for operations in program.routines.values():
             for launch in launches(operations):
@@ -126,8 +128,11 @@ class CudaDevice:
         session = _Session(self, stream)
         try:
             yield session
-        finally:
-            session.close()
+        except BaseException:
+            with suppress(ExecutionError):  # what went wrong first is what to tell
+                session.close()
+            raise
+        session.close()
 
     def launch(self, stream: c_void_p, function: str, blocks: int, threads: int, arguments: Sequence[int]) -> None:
         """Put a grid into a stream."""
@@ -136,6 +141,11 @@ class CudaDevice:
         pointers = (c_void_p * max(1, len(arguments)))(*(start + 8 * n for n in range(len(arguments))))
         sizes = (blocks, 1, 1, threads, 1, 1, 0)
         self.driver.call("cuLaunchKernel", self._functions[function], *sizes, stream, pointers, None)
+
+
+def _unload(driver: Driver, module: c_void_p) -> None:
+    driver.enter()
+    driver.call("cuModuleUnload", module)
 
 
 class _Session:
@@ -167,9 +177,8 @@ class _Session:
         self._device.launch(self._stream, function, blocks, threads, arguments)
 
     def close(self) -> None:
-        """Give everything back; what goes wrong by then is told by those who asked for it."""
-        library = self._driver
+        """Give everything back, once all is done."""
         for address in self._taken:
-            library.call("cuMemFreeAsync", address, self._stream)
-        library.call("cuStreamSynchronize", self._stream)
-        library.call("cuStreamDestroy_v2", self._stream)
+            self._driver.call("cuMemFreeAsync", address, self._stream)
+        self._driver.call("cuStreamSynchronize", self._stream)
+        self._driver.call("cuStreamDestroy_v2", self._stream)
