@@ -116,44 +116,32 @@ PASSES: dict[str, str] = {
 WORKS_ON: dict[str, frozenset[str]] = {
     name: frozenset(opcodes.split())
     for name, opcodes in {
-        "all-reduce-combiner": "all-reduce",
         "batch-norm-expander": "batch-norm-training batch-norm-inference batch-norm-grad",
         "bitcast-convert-reshaper": "bitcast-convert",
         "conditional-simplifier": "conditional",
-        "conditional-to-select": "conditional",
-        "convert-mover": "convert",
         "custom-call-expander": "custom-call",
         "dot-decomposer": "dot",
         "element-loop-expander": "map reduce reduce-window scatter select-and-scatter sort",
-        "lapack-expander": "custom-call",
         "library-call-expander": "custom-call",
         "limit-reuse": "compare",
         "map-inliner": "map",
         "optimization-barrier-expander": "opt-barrier",
         "product-expander": "dot convolution",
-        "product-fusion": "dot convolution",
         "product-packing": "dot",
-        "product-prologue": "dot",
         "ragged-dot-decomposer": "ragged-dot",
-        "reduce-window-splitter": "reduce-window",
         "scaled-dot-decomposer": "scaled-dot",
         "scan-expander": "scan",
         "sort-simplifier": "sort",
-        "topk-rewriter": "sort",
         "transpose-folding": "dot",
-        "tuple-simplifier": "tuple get-tuple-element",
-        "variadic-reduce-splitter": "reduce",
-        "while-loop-dot-batching": "while",
-        "while-loop-invariant-code-motion": "while",
         "while-loop-simplifier": "while",
         "while-loop-trip-count-annotator": "while",
-        "while-loop-unroller": "while",
     }.items()
 } | {
     "async-to-sync": frozenset(name for name, row in OPCODES.items() if "async" in row.traits),
     "trivial-collective-remover": frozenset(name for name, row in OPCODES.items() if row.group == "collective"),
 }
-"""The opcodes of passes that everybody's pipelines have, and that need not be loaded where none of them occurs."""
+"""The opcodes of passes without options that everybody's pipelines have, and that need not be loaded where none of them
+occurs."""
 
 PIPELINES: dict[str, str] = {
     "none": "",
