@@ -631,7 +631,7 @@ def four_shard_map() -> None:
     same(jax.jit(call)(np.ones(4)), range(4))
 
 
-def four_layouts() -> None:
+def four_by_columns() -> None:
     _by_columns(NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 2), ("x", "y")), P("x", "y")))
 
 

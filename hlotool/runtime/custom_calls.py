@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate import evaluate_computation, evaluate_instruction
-from hlotool.evaluate.custom_call import EVALUATED
-from hlotool.evaluate.custom_call import CustomCall
+from hlotool.evaluate.custom_call import EVALUATED, CustomCall
 from hlotool.evaluate.custom_calls import (
     custom_call_handler,
     custom_call_of,
