@@ -303,3 +303,18 @@ def test_transposes_through_shared_memory(kind: str, order: str) -> None:
   t = {kind}[{turned}] transpose(x), dimensions={{{order}}}
   ROOT r = {kind}[{turned}] {"xor" if kind == "pred" else "add"}(t, y)
 }}"""))
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_padding_stands_for_no_term(kind: str) -> None:
+    """An infinite weight beyond the border of the input adds nothing."""
+    module = parse(f"""ENTRY main {{
+  x = {kind}[1,12,8] parameter(0)
+  k = {kind}[3,8,16] parameter(1)
+  ROOT c = {kind}[1,12,16] convolution(x, k), window={{size=3 pad=1_1}}, dim_labels=b0f_0io->b0f
+}}""")
+    x, k = (array.copy() for array in random_inputs(module, 1))
+    k[0, :, 3] = np.inf
+    (got,), (wanted,) = compile_module(module, "nvptx:emulate")(x, k), evaluate(module, [x, k])
+    np.testing.assert_array_equal(np.isfinite(got), np.isfinite(wanted))
+    assert np.isfinite(wanted[0, 0]).all()

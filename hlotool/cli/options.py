@@ -246,13 +246,16 @@ def backend_option(words: str) -> Callable[..., Any]:
 
 def check_backend(name: str) -> None:
     """UsageError where no backend has that name."""
-    from hlotool.driver import find_backend
+    from hlotool.driver import backend_names, find_backend
     from hlotool.ir import UnsupportedError
 
-    try:
-        find_backend(name)
-    except UnsupportedError as error:
-        raise click.UsageError(error.message) from None
+    if name.startswith("nvptx:"):
+        try:
+            find_backend(name)
+        except UnsupportedError as error:
+            raise click.UsageError(error.message) from None
+    elif name not in backend_names():
+        raise click.UsageError(f"no backend {name!r}; there are {', '.join(backend_names())} and nvptx:CHIP")
 
 
 def _machine(context: click.Context, parameter: click.Parameter, value: str | None) -> Machine | None:

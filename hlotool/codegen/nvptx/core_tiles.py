@@ -5,7 +5,7 @@ from __future__ import annotations
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, number, zeros
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, number, where, zeros
 from hlotool.codegen.nvptx.grid import Grid
 
 __all__ = ["PIECE", "SIDE", "CoreTiles"]
@@ -21,17 +21,22 @@ _APART = 4
 
 
 class CoreTiles:
-    """The sums of a block: `tile` are the rows and columns of each thread's, of LLVM type `kind`."""
+    """The sums of a block: `tile` are the rows and columns of each thread's, of LLVM type `kind`.
+
+    If some terms are `left_out` of the sums of rows, it is kept which: no number stands for them, as the other factor
+    may be infinite.
+    """
 
     threads = SIDE * SIDE
     piece = PIECE
 
-    def __init__(self, grid: Grid, kind: str, tile: tuple[int, int]) -> None:
+    def __init__(self, grid: Grid, kind: str, tile: tuple[int, int], left_out: bool) -> None:
         self.grid = grid
         self.kind = kind
         self.tile = tile
         self.pitches = [own * SIDE + _APART for own in tile]
         self.held = [grid.shared(kind, PIECE * pitch) for pitch in self.pitches]
+        self.there = grid.shared("i8", PIECE * self.pitches[0]) if left_out else None
         self.sums = grid.private(kind, tile[0] * tile[1])
 
     def clear(self, thread: Int) -> None:
@@ -39,9 +44,12 @@ class CoreTiles:
         for place in self._rows(thread):
             place.store(zeros(self.grid.f, self.kind, self.tile[1]), self._align(self.tile[1]))
 
-    def put(self, side: int, own: Index, term: Index, value: Vector) -> None:
-        """Bring an element of an operand: of row or column `own` of the tile, and of a term of the piece."""
+    def put(self, side: int, own: Index, term: Index, value: Vector, there: Vector | None) -> None:
+        """Bring an element of an operand: of row or column `own` of the tile, and of a term of the piece, which may not
+        be `there`."""
         f = self.grid.f
+        if there is not None and self.there is not None:
+            self.there.at("i8", number(f, term) * self.pitches[0]).at("i8", own).store(there.cast("zext", "i8"))
         self.held[side].at(self.kind, number(f, term) * self.pitches[side]).at(self.kind, own).store(value)
 
     def multiply(self, thread: Int) -> None:
@@ -54,11 +62,16 @@ class CoreTiles:
             base.at(kind, number(f, loop.index) * pitch).at(kind, first)
             for base, pitch, first in zip(self.held, self.pitches, corner, strict=True)
         )
+        there = None
+        if self.there is not None:
+            at = self.there.at("i8", number(f, loop.index) * self.pitches[0]).at("i8", corner[0])
+            there = at.load("i8", down, down)
         factors, others = left.load(kind, down, self._align(down)), right.load(kind, across, self._align(across))
         after = []
         for n, total in enumerate(loop.values):
             factor = (factors[n] if down > 1 else factors).spread(across)
-            after.append(fma(factor, others, total) if total.is_float else factor * others + total)
+            added = fma(factor, others, total) if total.is_float else factor * others + total
+            after.append(added if there is None else where((there[n] if down > 1 else there).ne(0), added, total))
         for place, total in zip(places, loop.end(*after), strict=True):
             place.store(total, self._align(across))
 

@@ -48,8 +48,9 @@ class MatrixTiles:
         for n in range(4 * _ACROSS):
             self.grid.at(self.sums, thread, n).store(zeros(self.grid.f, "float"))
 
-    def put(self, side: int, own: Index, term: Index, value: Vector) -> None:
-        """Bring an element of an operand: of row or column `own` of the tile, and of a term of the piece."""
+    def put(self, side: int, own: Index, term: Index, value: Vector, there: Vector | None) -> None:
+        """Bring an element of an operand: of row or column `own` of the tile, and of a term of the piece; all are
+        `there`."""
         raw = vector(to_memory(self.factor, value))
         self.held[side].at("i16", number(self.grid.f, own) * _PITCH).at("i16", term).store(raw)
 

@@ -19,7 +19,7 @@ from hlotool.codegen.kernel import Step
 from hlotool.codegen.llvm.control import begin_loop, conditional, when
 from hlotool.codegen.llvm.math.elements import compute_element, vector
 from hlotool.codegen.llvm.types import BITS
-from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, number, where, zeros
+from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, number, zeros
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.loops.loops import LoopSpec, merge, plain
 from hlotool.codegen.loops.nodes import Guards, Node, closure, scope_of
@@ -114,7 +114,8 @@ def write_product(
     nest = Nest(grid.f, chip.machine, name, bases)
     item, first_row, first_column = _corner(grid.block, tiles, left.size, right.size)
     bind_all(nest.scope, product.batch, item)
-    sums: CoreTiles | MatrixTiles = MatrixTiles(grid, factors) if factors else CoreTiles(grid, kind, tile)
+    sums: CoreTiles | MatrixTiles
+    sums = MatrixTiles(grid, factors) if factors else CoreTiles(grid, kind, tile, bool(node.guards))
     with grid.phase(last=True) as thread:
         sums.clear(thread)
     piece = begin_loop(grid.f, 0, size_of(terms), sums.piece)
@@ -134,10 +135,10 @@ def write_product(
 
 
 def _factors(node: Node, chip: Chip) -> str:
-    """The type of 16 bits that both factors of a sum come in, if the chip has units for that; else nothing."""
+    """The type of 16 bits that both factors come in, if the chip has units for such sums; else nothing."""
     kinds = {operand.operands[0].type if _is_widened(operand) else operand.type for operand in node.operands[:2]}
     (kind,) = kinds if len(kinds) == 1 else ("",)
-    return kind if node.type == "f32" and kind in MATRIX_TYPES and chip.has_matrices else ""
+    return kind if node.type == "f32" and kind in MATRIX_TYPES and chip.has_matrices and not node.guards else ""
 
 
 def _is_widened(node: Node) -> bool:
@@ -173,10 +174,10 @@ def _corner(block: Index, tiles: tuple[int, int], down: int, across: int) -> tup
 
 def _bring(
     grid: Grid, nest: Nest, guards: Guards, side: _Side, terms: Sequence[LoopSpec],
-    put: Callable[[Index, Index, Vector], None], thread: Int, first: Index, term: Index,
+    put: Callable[[Index, Index, Vector, Vector | None], None], thread: Int, first: Index, term: Index,
 ) -> None:  # fmt: skip
-    """Bring the elements of an operand for a piece of the sums to shared memory; outside of the operand, and where
-    `guards` fail, that are zeros."""
+    """Bring the elements of an operand for a piece of the sums to shared memory: zeros outside of it, and where
+    `guards` fail nothing."""
     scope = nest.scope
     sources = [atom.source for guard in guards for atom in guard.index.atoms() if isinstance(atom.source, Node)]
     nodes = scope_of([side.value, *sources])
@@ -185,20 +186,19 @@ def _bring(
     outer, inner = loop.index // width, loop.index % width
     own, along = (outer, inner) if side.by_terms else (inner, outer)
     place, count = number(grid.f, own).plus(first), number(grid.f, along).plus(term)
-    zero = zeros(grid.f, compute_element(side.value.type))
+    zero, nowhere = zeros(grid.f, compute_element(side.value.type)), zeros(grid.f, "i1")
 
-    def bring() -> tuple[Vector]:
+    def bring() -> tuple[Vector, Vector]:
         with scope.inner():
             bind_all(scope, side.loops, place)
             bind_all(scope, terms, count)
             nest.run((), nodes)
-            value = vector(scope.value(side.value, 0, 1))
-            if guards:
-                value = where(nest.indices.condition(guards, 0), value, zero)
-            return (value,)
+            there = nest.indices.condition(guards, 0) if guards else nowhere
+            return vector(scope.value(side.value, 0, 1)), there
 
-    (value,) = conditional(within(place, side.extent, side.size, count, size_of(terms), PIECE), bring, zero)
-    put(own, along, value)
+    inside = within(place, side.extent, side.size, count, size_of(terms), PIECE)
+    value, there = conditional(inside, bring, zero, nowhere)
+    put(own, along, value, there if guards else None)
     loop.end()
 
 
