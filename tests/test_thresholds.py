@@ -641,6 +641,24 @@ def loop_of_values(size: int) -> str:
     )
 
 
+def loop_of_steps(n: int) -> str:
+    """A loop with `n` instructions inside, most of them in a row."""
+    state = "(s32[], f32[3])"
+    head = f"p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0"
+    rows = ["x0 = f32[3] get-tuple-element(p), index=1"]
+    rows += [f"x{k} = f32[3] {('negate', 'sine')[k % 2]}(x{k - 1})" for k in range(1, max(2, n - 10))]
+    parts = (
+        f"test {{ {head} n = s32[] constant(12) ROOT c = pred[] compare(i, n), direction=LT }}\n"
+        f"body {{ {head} one = s32[] constant(1) j = s32[] add(i, one)\n" + "\n".join(rows)
+        + f"\nROOT t = {state} tuple(j, x{len(rows) - 1}) }}\n"
+    )  # fmt: skip
+    return main_of(
+        f"x = f32[3] parameter(0)\nz = s32[] constant(0)\ns = {state} tuple(z, x)\n"
+        f"w = {state} while(s), condition=test, body=body\nROOT y = f32[3] get-tuple-element(w), index=1",
+        parts,
+    )
+
+
 def of_work(generator: Generator, *per: int) -> tuple[Generator, ...]:
     """The generator for a time or an amount of work: as many elements, for several that each may take."""
     return tuple(lambda work, each=each: generator(max(4, int(work) // each)) for each in per)
@@ -771,7 +789,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.host.step_costs.LOOPED": (lambda work: swapped_state(4 * work), lambda work: swapped_state(2 * work)),
     "codegen.cpu.host.step_costs._AWAKE": of_work(lambda n: branches(3, n), 1, 2),
     "codegen.cpu.host.step_costs.FORK": of_work(lambda n: branches(3, n), 1, 2),
-    "codegen.plan.small_loops._STEPS": (turning_state, lambda n: turning_state(n // 2)),
+    "codegen.plan.small_loops._STEPS": (loop_of_steps, lambda n: loop_of_steps(n // 2)),
     "codegen.plan.small_loops._WORK": of_work(lambda n: swapped_state(4 * n), 1, 3),
     "codegen.plan.values.KEPT_BYTES": (swapped_state, loop_of_values),
     "codegen.plan.small_loops._VECTOR": (swapped_state, loop_of_values),
