@@ -35,7 +35,7 @@ from hlotool.jax.pjrt.lowering import (
 )  # fmt: skip
 from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, ready_event
 from hlotool.jax.pjrt.programs import Made, key_of, recall
-from hlotool.jax.pjrt.table import Function, PjrtError, callback
+from hlotool.jax.pjrt.table import Function, InterruptedRunError, PjrtError, error_of
 from hlotool.jax.record import PROGRAMS
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import pack, unpack
@@ -150,7 +150,7 @@ def _describe(loaded: Loaded) -> None:
     words = [
         len(loaded.made.parameters), len(loaded.made.outputs),
         entry.address if entry else 0, entry.arena_bytes if entry else 0, entry.constants if entry else 0,
-        _slow(), device.address, device.memory,
+        id(_execute), device.address, device.memory,
         pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0,
         loaded.settings.replicas, loaded.settings.partitions, 1, 0,
     ]  # fmt: skip
@@ -164,8 +164,71 @@ def _bytes(shape: Shape) -> int:
 # ---- running
 
 
-def _execute(arguments: Structure) -> None:
-    """Run what native code does not: on several devices, with jaxlib, with arguments that may not be overwritten."""
+@dataclass(slots=True)
+class _Run:
+    """A run that native code does not do: on several devices, with jaxlib, with arguments that may not be overwritten.
+
+    Ctrl-C can come between any two steps.  `proceed` goes on where it was; in the program itself it ends the run, whose
+    results are undefined then.
+    """
+
+    arguments: Structure
+    loaded: Loaded
+    buffers: list[list[Buffer]]
+    given_up: list[Buffer]
+    results: Sequence[Sequence[Array]] | None = None
+    made: list[list[Buffer]] = field(default_factory=list)
+    finished: bool = False
+
+    def proceed(self) -> None:
+        """Do what remains."""
+        if self.results is None:
+            self._run()
+        self._hand_over()
+        for buffer in self.given_up:
+            buffer.delete()
+        if self.arguments.device_complete_events:
+            _write(self.arguments.device_complete_events, [ready_event()] * len(self.buffers))
+        self.finished = True
+
+    def _run(self) -> None:
+        loaded = self.loaded
+        self.results = [_undefined(loaded)] * len(self.buffers)
+        for row in self.buffers:
+            for buffer in row:
+                buffer.hold()
+        try:
+            start = perf_counter()
+            self.results = _results(loaded, self.buffers)
+            loaded.words[11] += 1
+            loaded.words[12] += int((perf_counter() - start) * 1e9)
+        finally:
+            for row in self.buffers:
+                for buffer in row:
+                    buffer.release()
+
+    def _hand_over(self) -> None:
+        loaded, arguments = self.loaded, self.arguments
+        devices = [loaded.client.devices[number] for number in loaded.settings.devices]
+        if arguments.execute_device:
+            devices = [device_at(arguments.execute_device)]
+        kinds = loaded.memories or ("device",) * len(loaded.made.outputs)
+        orders = loaded.orders[1] or (None,) * len(loaded.made.outputs)
+        assert self.results is not None
+        for found, device in [*zip(self.results, devices, strict=True)][len(self.made) :]:
+            arrays, memories = iter(found), map(device.memory_of, kinds)
+            made = [
+                from_array(next(arrays), shape.element_type, memory, order) if shape.is_array else token(memory)
+                for shape, memory, order in zip(loaded.made.outputs, memories, orders, strict=True)
+            ]
+            self.made.append(made)
+        out_lists = arguments.words("output_lists", len(devices), ctypes.c_uint64)
+        for out, made in zip(out_lists, self.made, strict=True):
+            _write(out, [buffer.address for buffer in made])
+
+
+def _begun(arguments: Structure) -> _Run:
+    """A run that has done nothing yet."""
     loaded = loaded_at(arguments.executable)
     if loaded.deleted:
         raise PjrtError("invalid argument", f"{loaded.made.name} was deleted")
@@ -187,35 +250,29 @@ def _execute(arguments: Structure) -> None:
     given_up = [
         row[number] for row in buffers for number in loaded.made.donated - kept if not row[number].is_shared
     ]
-    devices = [loaded.client.devices[number] for number in loaded.settings.devices]
-    if arguments.execute_device:
-        devices = [device_at(arguments.execute_device)]
-    kinds = loaded.memories or ("device",) * len(loaded.made.outputs)
-    orders = loaded.orders[1] or (None,) * len(loaded.made.outputs)
-    for row in buffers:
-        for buffer in row:
-            buffer.hold()
-    try:
-        start = perf_counter()
-        results = _results(loaded, buffers)
-        loaded.words[11] += 1
-        loaded.words[12] += int((perf_counter() - start) * 1e9)
-        out_lists = arguments.words("output_lists", count, ctypes.c_uint64)
-        for out, found, device in zip(out_lists, results, devices, strict=True):
-            arrays, memories = iter(found), map(device.memory_of, kinds)
-            made = [
-                from_array(next(arrays), shape.element_type, memory, order) if shape.is_array else token(memory)
-                for shape, memory, order in zip(loaded.made.outputs, memories, orders, strict=True)
-            ]
-            _write(out, [buffer.address for buffer in made])
-    finally:
-        for row in buffers:
-            for buffer in row:
-                buffer.release()
-    for buffer in given_up:
-        buffer.delete()
-    if arguments.device_complete_events:
-        _write(arguments.device_complete_events, [ready_event()] * count)
+    return _Run(arguments, loaded, buffers, given_up)
+
+
+def _execute(address: int) -> int:
+    """Run a program with the arguments there; the address of an error."""
+    run: _Run | None = None
+    interrupted = False
+    while run is None or not run.finished:
+        try:
+            if run is None:
+                run = _begun(Structure("LoadedExecutable_Execute", address))
+            run.proceed()
+        except KeyboardInterrupt:
+            interrupted = True
+        except BaseException as caught:
+            return error_of(caught)
+    return error_of(InterruptedRunError()) if interrupted else 0
+
+
+def _undefined(loaded: Loaded) -> list[Array]:
+    """Results that nobody looks at."""
+    shapes = [shape for shape in loaded.made.outputs if shape.is_array]
+    return [np.empty(shape.dimensions, dtype_of(shape.element_type)) for shape in shapes]
 
 
 def _results(loaded: Loaded, buffers: Sequence[Sequence[Buffer]]) -> Sequence[Sequence[Array]]:
@@ -527,15 +584,6 @@ def _assignment(arguments: Structure) -> None:
         columns += b"\x1a" + _varint(len(column)) + column
     data = b"\x08" + _varint(settings.replicas) + b"\x10" + _varint(settings.partitions) + columns
     _give(arguments, "serialized_device_assignment", data)
-
-
-_slow_address: list[int] = []
-
-
-def _slow() -> int:
-    if not _slow_address:
-        _slow_address.append(callback("LoadedExecutable_Execute", _execute))
-    return _slow_address[0]
 
 
 def executable_functions() -> dict[str, Function]:

@@ -32,7 +32,7 @@ from hlotool.runtime.object_code import compiled
 
 __all__ = [
     "CODES", "DEVICE", "MEMORY", "NATIVE", "TYPES", "Buffer", "allocate", "element_type", "ended_executables",
-    "error", "new_buffer", "number_of_type", "pointer", "provide", "ready_event",
+    "error", "new_buffer", "number_of_type", "pointer", "provide", "python_pointer", "ready_event",
 ]  # fmt: skip
 
 TYPES = (
@@ -43,11 +43,11 @@ TYPES = (
 """Element types by their numbers."""
 
 CODES = {
-    "cancelled": 1, "unknown": 2, "invalid argument": 3, "deadline exceeded": 4, "not found": 5, "already exists": 6,
-    "permission denied": 7, "resource exhausted": 8, "failed precondition": 9, "aborted": 10, "out of range": 11,
-    "unimplemented": 12, "internal": 13, "unavailable": 14, "data loss": 15, "unauthenticated": 16,
+    "interrupted": 0, "cancelled": 1, "unknown": 2, "invalid argument": 3, "deadline exceeded": 4, "not found": 5,
+    "already exists": 6, "permission denied": 7, "resource exhausted": 8, "failed precondition": 9, "aborted": 10,
+    "out of range": 11, "unimplemented": 12, "internal": 13, "unavailable": 14, "data loss": 15, "unauthenticated": 16,
 }  # fmt: skip
-"""The codes of errors, by their names."""
+"""PJRT's codes of errors, by their names; with ``interrupted`` there are results, and it never leaves native code."""
 
 _GETTERS: dict[str, dict[str, int]] = {  # function -> field of its arguments -> word of its first argument
     "Buffer_ElementType": {"type": 0},
@@ -79,6 +79,8 @@ _ORDER, _HEAD_OF_BUFFER = 9, 12
 
 _provided: dict[str, int] = {}
 _kept: list[object] = []
+_callables = (ctypes.c_uint64 * 128)()
+_numbers = iter(range(len(_callables)))
 
 
 def provide(name: str, function: object, address: int) -> None:
@@ -90,6 +92,14 @@ def provide(name: str, function: object, address: int) -> None:
 def pointer(name: str) -> int:
     """The address of a native function."""
     return _library().address(name)
+
+
+def python_pointer(function: Callable[[int], int]) -> int:
+    """The address of a native function that calls one of Python's, as ``execute.ll`` says; there are 128 of them."""
+    number = next(_numbers)
+    _callables[number] = id(function)
+    _kept.append(function)
+    return pointer(f"python_{number}")
 
 
 def ended_executables() -> int:
@@ -235,20 +245,25 @@ def _library() -> Library:
     machine = host()
     places = {f"{name}__{field}": at.offset for name in NATIVE for field, at in layout(name).items()}
     places |= {f"ExecuteOptions__{field}": at.offset for field, at in layout("struct ExecuteOptions").items()}
-    values = {**places, "COMPLETE": COMPLETE, "CANCELLED": CODES["cancelled"], "MONOTONIC": monotonic_clock(machine)}
+    values = {**places, "COMPLETE": COMPLETE, "MONOTONIC": monotonic_clock(machine)}
+    values |= {name.upper(): CODES[name] for name in ("cancelled", "interrupted")}
     folder = files("hlotool.jax.pjrt").joinpath("native")
     texts = [folder.joinpath(f"{name}.ll").read_text(encoding="utf-8") for name in ("objects", "execute")]
-    text = Template("\n".join(texts)).substitute(values) + "".join(map(_getter, _GETTERS))
+    text = Template("\n".join(texts)).substitute(values)
+    text += "".join([*map(_getter, _GETTERS), *map(_caller, range(len(_callables)))])
     sizes = [_item_size(number) for number in range(64)]
     table = (ctypes.c_int64 * 64)(*sizes)
     _kept.append(table)
     names = (
         "PyGILState_Ensure", "PyGILState_Release", "PyErr_Fetch", "PyErr_NormalizeException", "PyObject_Vectorcall",
-        "PyLong_AsVoidPtr", "Py_DecRef", "PyErr_SetInterrupt",
+        "PyLong_AsVoidPtr", "Py_DecRef", "PyThreadState_SetAsyncExc", "PyThread_get_thread_ident",
+        "PyLong_FromVoidPtr", "PyErr_Clear", "PyErr_ExceptionMatches",
     )  # fmt: skip
     symbols = {name: python_function(name) for name in names} | _provided
+    own = {"size_of": ctypes.addressof(table), "callables": ctypes.addressof(_callables)}
+    own["KeyboardInterrupt"] = id(KeyboardInterrupt)
     symbols |= {name: allocator().library.address(name) for name in ("hlo_malloc", "hlo_free")}
-    return load(compiled([text], machine, cache=default_cache()), symbols | {"size_of": ctypes.addressof(table)})
+    return load(compiled([text], machine, cache=default_cache()), symbols | own)
 
 
 def _item_size(number: int) -> int:
@@ -274,3 +289,13 @@ def _getter(name: str) -> str:
             f"  store {kind} %{field}, ptr %{field}_at",
         ]
     return "\n".join(["", *lines, "  ret ptr null", "}", ""])
+
+
+def _caller(number: int) -> str:
+    """A function that calls Python's function of this number."""
+    return f"""
+define ptr @python_{number}(ptr %args) nounwind {PLUMBING} {{
+  %error = call ptr @python_numbered(i64 {number}, ptr %args)
+  ret ptr %error
+}}
+"""

@@ -9,17 +9,15 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import signal
-import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
 from hlotool.ir import HloError, InputError, UnsupportedError
 from hlotool.jax.pjrt.interface import HEAD, VERSION, Structure, functions
-from hlotool.jax.pjrt.native import CODES, NATIVE, error, pointer, provide
+from hlotool.jax.pjrt.native import CODES, NATIVE, error, pointer, provide, python_pointer
 
-__all__ = ["Function", "PjrtError", "callback", "capsule", "error_of"]
+__all__ = ["Function", "InterruptedRunError", "PjrtError", "callback", "called_with", "capsule", "error_of"]
 
 Function: TypeAlias = Callable[[Structure], None]
 
@@ -36,11 +34,17 @@ class PjrtError(Exception):
         self.code = code
 
 
+class InterruptedRunError(Exception):
+    """Ctrl-C in an execution, after which there are results all the same, of undefined contents: see ``execute.ll``."""
+
+
 def error_of(caught: BaseException | None = None) -> int:
     """The error that JAX gets for an exception, in words of Python's where it is none of ours."""
     try:
         if caught is None:
             return error(CODES["internal"], "the execution ended early")
+        if isinstance(caught, InterruptedRunError):
+            return error(CODES["interrupted"], "")
         if isinstance(caught, KeyboardInterrupt):  # whoever called this sees to it that it is raised again
             return error(CODES["cancelled"], "interrupted")
         if isinstance(caught.__cause__, PjrtError):  # it is complete: the program has nothing to add
@@ -63,24 +67,22 @@ def _code(caught: BaseException) -> int:
     return CODES["invalid argument" if isinstance(caught, InputError) else "internal"]
 
 
-def callback(name: str, function: Function) -> int:
-    """The address of a C function that calls `function` with the arguments of the function `name` of the table."""
+def called_with(name: str, function: Function) -> Callable[[int], int]:
+    """`function`, of the address of the arguments of the function `name` of the table; it gives that of an error."""
 
-    def called(arguments: int) -> int | None:
+    def called(arguments: int) -> int:
         try:
             function(Structure(name, arguments))
         except BaseException as caught:
-            if isinstance(caught, KeyboardInterrupt):
-                # JAX only knows errors of its own: the signal comes again when it has raised one.
-                threading.Timer(0.01, _interrupt).start()
             return error_of(caught)
-        return None
+        return 0
 
-    return _address(called)
+    return called
 
 
-def _interrupt() -> None:
-    signal.raise_signal(signal.SIGINT)
+def callback(name: str, function: Function) -> int:
+    """The address of a C function that calls `function` with the arguments of the function `name` of the table."""
+    return python_pointer(called_with(name, function))
 
 
 def _address(function: Callable[..., Any], kind: Any = _C_FUNCTION) -> int:
@@ -96,12 +98,20 @@ def _missing(name: str) -> Function:
     return missing
 
 
+_SLOW = {
+    "slow_from_host": "Client_BufferFromHostBuffer",
+    "slow_to_host": "Buffer_ToHostBuffer",
+}
+"""Functions of Python's behind native ones."""
+
+
 @cache
 def capsule(answers: Callable[[], Mapping[str, Function]], extensions: Callable[[], int]) -> object:
     """The table, as JAX wants it: `answers` has its Python functions, `extensions` the address of a list of them."""
     given = dict(answers())
-    provide("slow_from_host", None, callback("Client_BufferFromHostBuffer", given.pop("slow_from_host")))
-    provide("slow_to_host", None, callback("Buffer_ToHostBuffer", given.pop("slow_to_host")))
+    for slow, name in _SLOW.items():
+        function = called_with(name, given.pop(slow))
+        provide(slow, function, id(function))
     memory = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint64)
     exhausted = CODES["resource exhausted"]
     no_memory = _address(lambda size: error(exhausted, f"Out of memory allocating {size} bytes."), memory)

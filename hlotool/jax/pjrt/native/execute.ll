@@ -1,12 +1,14 @@
 ; Execution: see hlotool/jax/pjrt/native.py, and objects.ll for what objects are.  A loaded executable is these words:
 ;
-;   0 parameters  1 results  2 entry function  3 arena bytes  4 constants  5 the function for whatever is unusual
+;   0 parameters  1 results  2 entry function  3 arena bytes  4 constants  5 Python's function for whatever is unusual
 ;   6 device  7 memory  8 rows of parameters: type, bytes, and 0: read, 1: a result's memory, 3: given up
 ;   9 rows of results: type, rank, dimensions, bytes, the parameter that holds it or -1
 ;   10 is there an entry function?  11 runs  12 nanoseconds of all of them  13 replicas  14 partitions
 ;   15 references  16 the next one in the list of those without references
 
 @failed = external global i8
+@callables = external global [128 x ptr]
+@KeyboardInterrupt = external global i8
 
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @PyGILState_Ensure()
@@ -16,11 +18,96 @@ declare void @PyErr_NormalizeException(ptr, ptr, ptr)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare void @Py_DecRef(ptr)
-declare void @PyErr_SetInterrupt()
+declare i32 @PyThreadState_SetAsyncExc(i64, ptr)
+declare i64 @PyThread_get_thread_ident()
+declare ptr @PyLong_FromVoidPtr(ptr)
+declare void @PyErr_Clear()
+declare i32 @PyErr_ExceptionMatches(ptr)
 
-; The error of an execution that ended early: of what was raised in this thread, if anything was.  Ctrl-C is raised again
-; by Python when JAX has raised its error.
-define internal ptr @why() nounwind noinline optnone {
+; Ctrl-C in the midst of an execution: the user is to see KeyboardInterrupt, and JAX can only raise errors of its own.  So
+; it is told that all is well, and Python raises as soon as JAX returns, before anybody can look at the results.
+define internal void @interrupt() nounwind noinline optnone {
+  %state = call i32 @PyGILState_Ensure()
+  %thread = call i64 @PyThread_get_thread_ident()
+  %found = call i32 @PyThreadState_SetAsyncExc(i64 %thread, ptr @KeyboardInterrupt)
+  call void @PyGILState_Release(i32 %state)
+  ret void
+}
+
+; An error that Python made, or null for one of this code, which is Ctrl-C and needs no more words.
+define internal ptr @settled(ptr %error, i64 %forgotten) nounwind noinline optnone {
+entry:
+  %none = icmp eq ptr %error, null
+  br i1 %none, label %done, label %look
+look:
+  %code = load i64, ptr %error
+  %forget = icmp eq i64 %code, %forgotten
+  br i1 %forget, label %end, label %other
+end:
+  call void @interrupt()
+  call void @hlo_free(ptr null, ptr %error, i64 0)
+  ret ptr null
+other:
+  %cancelled = icmp eq i64 %code, ${CANCELLED}
+  br i1 %cancelled, label %again, label %done
+again:
+  call void @interrupt()
+  br label %done
+done:
+  ret ptr %error
+}
+
+; What one of Python's functions says of these arguments: the address of an error, or null.  It catches whatever is
+; raised, but Ctrl-C can come before it can catch anything: then it is called again, and the interrupt comes afterwards.
+define internal ptr @python(ptr %function, ptr %args) nounwind noinline optnone {
+entry:
+  %number_at = alloca ptr
+  %state = call i32 @PyGILState_Ensure()
+  %number = call ptr @PyLong_FromVoidPtr(ptr %args)
+  store ptr %number, ptr %number_at
+  br label %try
+try:
+  %before = phi i1 [ false, %entry ], [ true, %again ]
+  %result = call ptr @PyObject_Vectorcall(ptr %function, ptr %number_at, i64 1, ptr null)
+  %raised = icmp eq ptr %result, null
+  br i1 %raised, label %caught, label %said
+caught:
+  %matches = call i32 @PyErr_ExceptionMatches(ptr @KeyboardInterrupt)
+  %interrupted = icmp ne i32 %matches, 0
+  br i1 %interrupted, label %again, label %other
+again:
+  call void @PyErr_Clear()
+  br label %try
+other:
+  %why = call ptr @raised()
+  br label %done
+said:
+  %told = call ptr @PyLong_AsVoidPtr(ptr %result)
+  call void @Py_DecRef(ptr %result)
+  br label %done
+done:
+  %error = phi ptr [ %why, %other ], [ %told, %said ]
+  call void @Py_DecRef(ptr %number)
+  br i1 %before, label %late, label %end
+late:
+  call void @interrupt()
+  br label %end
+end:
+  call void @PyGILState_Release(i32 %state)
+  ret ptr %error
+}
+
+; The same by the number of the function.
+define internal ptr @python_numbered(i64 %number, ptr %args) nounwind noinline optnone {
+  %at = getelementptr [128 x ptr], ptr @callables, i64 0, i64 %number
+  %function = load ptr, ptr %at
+  %error = call ptr @python(ptr %function, ptr %args)
+  %left = call ptr @settled(ptr %error, i64 ${INTERRUPTED})
+  ret ptr %left
+}
+
+; The error for what was raised in this thread, if anything was.
+define internal ptr @raised() nounwind noinline optnone {
 entry:
   %type_at = alloca ptr
   %value_at = alloca ptr
@@ -32,22 +119,35 @@ entry:
   %none = icmp eq ptr %value, null
   %count = select i1 %none, i64 0, i64 1
   %number = call ptr @PyObject_Vectorcall(ptr @failed, ptr %value_at, i64 %count, ptr null)
-  %error = call ptr @PyLong_AsVoidPtr(ptr %number)
-  call void @Py_DecRef(ptr %number)
   %type = load ptr, ptr %type_at
   %trace = load ptr, ptr %trace_at
   call void @Py_DecRef(ptr %type)
   call void @Py_DecRef(ptr %value)
   call void @Py_DecRef(ptr %trace)
-  %code = load i64, ptr %error
-  %interrupted = icmp eq i64 %code, ${CANCELLED}
-  br i1 %interrupted, label %again, label %done
-again:
-  call void @PyErr_SetInterrupt()
+  %again = icmp eq ptr %number, null
+  br i1 %again, label %cancelled, label %told
+told:
+  %its = call ptr @PyLong_AsVoidPtr(ptr %number)
+  call void @Py_DecRef(ptr %number)
+  br label %done
+cancelled:
+  call void @PyErr_Clear()
+  %made = call ptr @hlo_malloc(ptr null, i64 64)
+  store i64 ${CANCELLED}, ptr %made
+  %size_at = getelementptr i64, ptr %made, i64 1
+  store i64 0, ptr %size_at
   br label %done
 done:
+  %error = phi ptr [ %its, %told ], [ %made, %cancelled ]
   call void @PyGILState_Release(i32 %state)
   ret ptr %error
+}
+
+; Why an execution ended early: null if it was Ctrl-C.
+define internal ptr @why() nounwind noinline optnone {
+  %error = call ptr @raised()
+  %left = call ptr @settled(ptr %error, i64 ${CANCELLED})
+  ret ptr %left
 }
 
 ; Take back the references on the storages of the first `count` arguments.
@@ -142,8 +242,9 @@ entry:
 slow:
   %slow_at = getelementptr i64, ptr %executable, i64 5
   %function_slow = load ptr, ptr %slow_at
-  %answer = call ptr %function_slow(ptr %args)
-  ret ptr %answer
+  %answer = call ptr @python(ptr %function_slow, ptr %args)
+  %left = call ptr @settled(ptr %answer, i64 ${INTERRUPTED})
+  ret ptr %left
 begin:
   %lists_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__argument_lists}
   %lists = load ptr, ptr %lists_at
@@ -288,9 +389,12 @@ look:
   %complete = icmp eq i64 %status, ${COMPLETE}
   br i1 %complete, label %note, label %ended_early
 ended_early:
+  %error = call ptr @why()
+  %interrupted = icmp eq ptr %error, null
+  br i1 %interrupted, label %note, label %failure
+failure:
   call void @drop_results(ptr %frame_out, ptr %out_rows, i64 %results)
   call void @let_go(ptr %arguments, ptr %rows, i64 %parameters)
-  %error = call ptr @why()
   ret ptr %error
 note:
   %s0 = load i64, ptr %started
