@@ -459,7 +459,9 @@ class Vector(Value):
     def mask(self) -> Vector:
         """Conditions as the bits of one integer, the first as its lowest."""
         text = f"bitcast {self.type} {self.name} to i{self.lanes}"
-        return Vector(self.f, f"i{self.lanes}", 1, self.f.let(text))
+        bits = Vector(self.f, f"i{self.lanes}", 1, self.f.let(text))
+        # As if through memory: where high bytes come first there, so do high bits.
+        return bits.call("bitreverse") if self.f.unit.machine.is_big_endian else bits
 
     def resize(self, element: str, signed: bool) -> Vector:
         """Truncate or extend an integer to integer type `element`."""
