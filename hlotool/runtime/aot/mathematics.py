@@ -15,6 +15,9 @@ _REMAINDER = re.compile(r" frem (?:<[0-9]+ x )?(float|double)\b")
 _FUNCTION = re.compile(r"^define [^@\n]*@(\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _CALLED = re.compile(r"@(\w+)\(")
 
+_FUSED = frozenset({"ppc64", "ppc64le", "powerpc64", "powerpc64le", "riscv64", "s390x"})
+"""Architectures whose processors all multiply and add with one rounding, though code does not count on its speed."""
+
 
 def mathematics(texts: Sequence[str], machine: Machine) -> dict[str, str]:
     """LLVM IR of the functions that LLVM calls in code for `machine` that `texts` are, by name, and what they need."""
@@ -38,7 +41,7 @@ def _has(machine: Machine, name: str) -> bool:
     if name == "fmod":
         return False
     if name == "fma":
-        return machine.instructions.fma
+        return machine.instructions.fma or machine.triple.partition("-")[0] in _FUSED
     if machine.architecture == "aarch64":
         return True
     return machine.cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") or machine.has("sse4.1")
