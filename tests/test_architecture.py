@@ -42,14 +42,15 @@ MAY_IMPORT = {
 MAY_USE = {  # the rooms of codegen, of one another
     "instruction_sets": set(),
     "machine": {"instruction_sets"},
+    "byte_order": set(),
     "kernel": set(),
-    "llvm": {"instruction_sets", "kernel", "machine"},
+    "llvm": {"byte_order", "instruction_sets", "kernel", "machine"},
     "plan": {"kernel", "machine", "llvm"},
     "loops": {"machine", "llvm"},
     "nests": {"machine", "llvm", "loops"},
     "algorithms": {"kernel", "machine", "llvm"},
     "target": {"kernel", "machine", "plan"},
-    "kernels": {"kernel", "machine", "plan", "target"},
+    "kernels": {"byte_order", "kernel", "machine", "plan", "target"},
     "program": {"kernel", "kernels", "machine", "plan", "target"},
     "launches": {"plan"},
     "nvptx": {

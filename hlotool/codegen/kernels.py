@@ -6,12 +6,12 @@ import re
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.analysis.fingerprint import Structures
+from hlotool.codegen.byte_order import bytes_of
 from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT
@@ -122,11 +122,10 @@ class Kernels:
 
 
 class Constants:
-    """One block with all literals that kernels read, equal ones once; as processors read them whose high bytes come
-    first, if they are `swapped`."""
+    """One block with all literals that kernels read, equal ones once, as `machine` reads them."""
 
-    def __init__(self, swapped: bool = False) -> None:
-        self._swapped = swapped
+    def __init__(self, machine: Machine) -> None:
+        self._big_endian = machine.is_big_endian
         self._places: dict[bytes, int] = {}
         self._size = 0
 
@@ -137,19 +136,12 @@ class Constants:
             if instruction.opcode != "constant":
                 continue
             for value, leaf in zip(values, instruction.literal.leaves(), strict=True):
-                data = self._data(leaf.value())
+                data = bytes_of(leaf.value(), self._big_endian)
                 if data not in self._places:
                     self._places[data] = self._size
                     self._size += _padded(data)
                 offsets[value] = self._places[data]
         return offsets
-
-    def _data(self, value: npt.NDArray[Any]) -> bytes:
-        array = np.ascontiguousarray(value)
-        if not self._swapped or array.itemsize == 1:
-            return array.tobytes()
-        part = array.itemsize // (2 if np.iscomplexobj(array) else 1)
-        return np.frombuffer(array.tobytes(), f"u{part}").byteswap().tobytes()
 
     def block(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(b"".join(data.ljust(_padded(data), b"\0") for data in self._places), np.uint8)

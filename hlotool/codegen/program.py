@@ -96,7 +96,7 @@ def build_together(
     """
     log = DecisionLog() if log is None else log
     target = target_of(machine) if target is None else target
-    constants = Constants(machine.is_big_endian) if constants is None else constants
+    constants = Constants(machine) if constants is None else constants
     units = Units(begin)
     kernels = Kernels(target, machine, units)
     probes: list[Probe] | None = [] if profiled else None

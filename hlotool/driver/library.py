@@ -63,7 +63,7 @@ def build_library(name: str, sources: Mapping[str, Source], options: LibraryOpti
     for source in sources.values():
         check(source.module)
         refuse_elided(source.module)
-    constants = Constants(machines[0].is_big_endian)
+    constants = Constants(machines[0])
     programs = [_programs(sources, machine, level, options, constants) for level, machine in enumerate(machines)]
     sites = [call.instruction for row in programs for program in row for call in program.host_calls]
     interface: Interface = interface_of(name, sources, programs, {i: print_instruction(i) for i in sites})

@@ -24,7 +24,7 @@ from semantics.sample import CLASSES, FAMILIES, Family, Sample
 from semantics.units import distance
 from semantics.values import Array
 
-__all__ = ["Cell", "Failure", "draw", "groups_of", "run_cell", "run_cells", "run_class"]
+__all__ = ["Cell", "Failure", "draw", "groups_of", "judge", "run_cell", "run_cells", "run_class"]
 
 Cell: TypeAlias = tuple[Family, str]
 """A way to try an opcode, and an element type."""
@@ -84,6 +84,13 @@ def run_cells(
     return found
 
 
+def judge(sample: Sample, cells: Sequence[Cell], arguments: list[Array], results: list[Array]) -> str:
+    """What is wrong with results of the code for a sample of these cells, whoever ran it; empty if nothing is."""
+    ulps = _limits(sample, cells)
+    bounds = _truth(sample.module, [arguments], []) if None in ulps else None
+    return _difference(results, list(compile_module(sample.module, "evaluate")(*arguments)), ulps, bounds)
+
+
 def draw(cells: Sequence[tuple[int, Cell]], seed: int) -> Sample:
     """A sample of the instructions of these cells and numbers: each has random choices of its own."""
     sample = Sample(Random(seed))
@@ -103,7 +110,7 @@ def _attempt(
         module = sample.module
         text = print_module(module)
         generator = np.random.default_rng([seed, cells[0][0]])
-        ulps = [f.ulps for (_, (f, _)), r in zip(cells, sample.results, strict=True) for _ in leaves_of(r.shape)]
+        ulps = _limits(sample, [cell for _, cell in cells])
         verify(module)
         pipeline = ("default", "none")[seed % 2]
         executable = compile_module(module, backend, pipeline=pipeline, threads=1, machine=machine)
@@ -119,6 +126,11 @@ def _attempt(
     except Exception:
         return Failure(seed, traceback.format_exc(limit=-6), text, tuple(values))
     return None
+
+
+def _limits(sample: Sample, cells: Sequence[Cell]) -> list[float | None]:
+    """How many ulps each result may be away."""
+    return [f.ulps for (f, _), r in zip(cells, sample.results, strict=True) for _ in leaves_of(r.shape)]
 
 
 def leaves_of(shape: Shape) -> list[Shape]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from math import prod
 from typing import Annotated
+
+import numpy as np
 
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.kernel import Kernel, Step
@@ -52,8 +53,8 @@ def emit_concatenate(
     if first[-1] < len(table):
         first.append(len(table))
     unit = Unit(machine)
-    unit.data(f"table_{name}", b"".join(struct.pack("<5q", *row) for row in table))
-    unit.data(f"first_{name}", struct.pack(f"<{len(first)}q", *first))
+    unit.data(f"table_{name}", np.array(table, np.int64))
+    unit.data(f"first_{name}", np.array(first, np.int64))
     f, _ = step_function(unit, name, 0)
     pointers = Ptr(f, "%args")
     result = pointers.at("ptr", slot).load_ptr()

@@ -137,7 +137,7 @@ class Roots:
 
 
 def _define_table(unit: Unit, name: str, values: list[complex], kind: str) -> None:
-    unit.data(name, np.array(values, np.complex64 if kind == "float" else np.complex128).tobytes())
+    unit.data(name, np.array(values, np.complex64 if kind == "float" else np.complex128))
 
 
 def _times_root(x: Complex, n: int, exponent: int) -> Complex:

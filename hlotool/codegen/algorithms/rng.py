@@ -50,11 +50,20 @@ Rounds = Callable[[Sequence[Vector], tuple[Vector, Vector]], list[Vector]]
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """How 32-bit random words become elements in memory: the low `bits` of each, `store_bits` wide."""
+    """How 32-bit random words become elements in memory: the low `bits` of each, `store_bits` wide.
+
+    With `swapped` the second word of every two lies ahead of the first: they are elements of 64 bits, with the high
+    bytes first.
+    """
 
     bits: int
     store_bits: int
     signed: bool
+    swapped: bool
+
+    def ordered(self, words: list[Vector]) -> list[Vector]:
+        """An even number of words that follow each other, in their order in memory."""
+        return [words[place ^ 1] for place in range(len(words))] if self.swapped else words
 
     def write(self, out: Ptr, index: Index, x: Vector) -> None:
         """Store words that lie next to each other from element `index` on."""
@@ -67,42 +76,58 @@ class _Words:
         place.store(x, align=self.store_bits // 8)
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """How the `words` of 64 bits of a state lie in memory: with `swapped` their low halves, elements of 32 bits, lie
+    ahead of the high ones where numbers have their high bytes first."""
+
+    words: int
+    swapped: bool
+
+    def read(self, state: Ptr, index: int) -> Int:
+        return self._turned(state.at("i64", index).load_int(align=8))
+
+    def write(self, state: Ptr, index: int, word: Int) -> None:
+        state.at("i64", index).store(self._turned(word), align=8)
+
+    def _turned(self, word: Int) -> Int:
+        return (word << 32) | (word >> 32) if self.swapped else word
+
+
 def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
     """The kernel of ``(new state, bits) rng-bit-generator(state), algorithm=``."""
     shape = instruction.shape.elements[1]
-    state_words = instruction.operands[0].shape.byte_size // 8
+    before = instruction.operands[0].shape
+    state = _State(before.byte_size // 8, before.element_type == "u32" and machine.is_big_endian)
     row = element_type(shape.element_type)
     threefry = instruction.attributes["algorithm"] == "rng_three_fry"
-    if row.kind not in ("signed", "unsigned", "float") or state_words not in ((2,) if threefry else (2, 3)):
-        raise UnsupportedError(f"{instruction.name}: random bits of {shape} from {instruction.operands[0].shape}")
-    words = _Words(min(row.bits, 32), min(max(row.bits, 8), 32), row.kind == "signed")
+    if row.kind not in ("signed", "unsigned", "float") or state.words not in ((2,) if threefry else (2, 3)):
+        raise UnsupportedError(f"{instruction.name}: random bits of {shape} from {before}")
+    swapped = row.bits == 64 and machine.is_big_endian
+    words = _Words(min(row.bits, 32), min(max(row.bits, 8), 32), row.kind == "signed", swapped)
     sizes = (2 * shape.size,) if row.bits == 64 else shape.dimensions
     unit = Unit(machine)
     lanes = machine.lanes(32)
     counters, steps = 0, list[Step]()
     if shape.size:
         if threefry:
-            counters, step = _threefry_step(unit, name, words, sizes, lanes)
+            counters, step = _threefry_step(unit, name, state, words, sizes, lanes)
         else:
-            counters, step = _philox_step(unit, name, words, prod(sizes), lanes, state_words)
+            counters, step = _philox_step(unit, name, state, words, prod(sizes), lanes)
         steps.append(step)
-    return finish_kernel(unit, [_state_step(unit, f"state_{name}", counters, state_words), *steps])
+    return finish_kernel(unit, [_state_step(unit, f"state_{name}", counters, state), *steps])
 
 
-def _state_step(unit: Unit, name: str, counters: int, words: int) -> Step:
+def _state_step(unit: Unit, name: str, counters: int, state: _State) -> Step:
     """The key stays, the counter moves on."""
     f, (before, after) = step_function(unit, name, 2)
-    key, low, *high = (_word(before, i) for i in range(words))
+    key, low, *high = (state.read(before, i) for i in range(state.words))
     moved = low + counters
     carry = moved.below(low).number()
     for i, word in enumerate([key, moved, *(h + carry for h in high)]):
-        after.at("i64", i).store(word, align=8)
+        state.write(after, i, word)
     f.finish()
     return Step(name)
-
-
-def _word(state: Ptr, index: int) -> Int:
-    return state.at("i64", index).load_int(align=8)
 
 
 def _split(x: Vector) -> tuple[Vector, Vector]:
@@ -165,7 +190,9 @@ def _split_dimension(sizes: Sequence[int]) -> int:
     return even[0] if even else max(range(len(sizes)), key=lambda dimension: sizes[dimension])
 
 
-def _threefry_step(unit: Unit, name: str, words: _Words, sizes: tuple[int, ...], lanes: int) -> tuple[int, Step]:
+def _threefry_step(
+    unit: Unit, name: str, state: _State, words: _Words, sizes: tuple[int, ...], lanes: int
+) -> tuple[int, Step]:
     """Each counter gives two words, which are neighbours along one dimension of the result."""
     grid = sizes or (1,)
     split = _split_dimension(grid)
@@ -175,8 +202,8 @@ def _threefry_step(unit: Unit, name: str, words: _Words, sizes: tuple[int, ...],
     half = -(-size // 2)
     count = before * half * after
     chunks = -(-half // _CHUNK) if after == 1 else half
-    f, (state, _, out) = step_function(unit, name, 3)
-    key_word, base = _word(state, 0), _word(state, 1)
+    f, (given, _, out) = step_function(unit, name, 3)
+    key_word, base = state.read(given, 0), state.read(given, 1)
     task = begin_tasks(f)
     row: Index = 0 if before == 1 else task.index // chunks
     part = task.index if before == 1 else task.index - row * chunks
@@ -187,7 +214,7 @@ def _threefry_step(unit: Unit, name: str, words: _Words, sizes: tuple[int, ...],
     def pair(index: Index, width: int) -> None:
         """A counter of the row (after == 1): two words side by side."""
         left, right = words_of(row * half + index, width)
-        words.write(out, row * size + index * 2, _interleaved([left, right]))
+        words.write(out, row * size + index * 2, _interleaved(words.ordered([left, right])))
 
     def column(index: Index, width: int) -> None:
         """A counter of one pair of lines (after > 1): line 2 * part, and the one after it when it exists."""
@@ -226,12 +253,12 @@ def _philox(counter: Sequence[Vector], key: tuple[Vector, Vector]) -> list[Vecto
     return [first, second, third, fourth]
 
 
-def _philox_step(unit: Unit, name: str, words: _Words, total: int, lanes: int, state_words: int) -> tuple[int, Step]:
+def _philox_step(unit: Unit, name: str, state: _State, words: _Words, total: int, lanes: int) -> tuple[int, Step]:
     """Each counter gives four words in a row."""
     count = -(-total // 4)
-    f, (state, _, out) = step_function(unit, name, 3)
-    key, low = _word(state, 0), _word(state, 1)
-    high = _word(state, 2) if state_words == 3 else key
+    f, (given, _, out) = step_function(unit, name, 3)
+    key, low = state.read(given, 0), state.read(given, 1)
+    high = state.read(given, 2) if state.words == 3 else key
     tasks = -(-count // _CHUNK)
     task = begin_tasks(f)
     first = task.index * _CHUNK
@@ -244,12 +271,12 @@ def _philox_step(unit: Unit, name: str, words: _Words, total: int, lanes: int, s
         return _cipher(name, _philox, [*_split(lows), *_split(highs)], key)
 
     def block(index: Index, width: int) -> None:
-        words.write(out, index * 4, _interleaved(random(index, width)))
+        words.write(out, index * 4, _interleaved(words.ordered(random(index, width))))
 
     for_each_vector(f, first, minimum(first + _CHUNK, full), lanes, block)
     if total % 4:
         last = begin_loop(f, maximum(first, full), minimum(first + _CHUNK, count))
-        for place, word in enumerate(random(last.index, 1)[: total % 4]):
+        for place, word in enumerate(words.ordered(random(last.index, 1))[: total % 4]):
             words.write(out, last.index * 4 + place, word)
         last.end()
     task.end()

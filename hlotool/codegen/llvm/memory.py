@@ -83,7 +83,7 @@ def load_raw(element_type: str, lanes: int, place: Ptr, mask: Vector | None = No
         return place.load_masked(memory, mask, align)
     # LLVM looks at one lane after the other: not where all of them are wanted, or none.
     some, every, done, before = f.fresh("some"), f.fresh("every"), f.fresh("done"), f.block
-    wanted = f.let(f"bitcast {mask.type} {mask.name} to i{lanes}")
+    wanted = mask.packed().name
     f.do(f"switch i{lanes} {wanted}, label %{some} [ i{lanes} 0, label %{done} i{lanes} -1, label %{every} ]")
     f.label(some)
     few = place.load_masked(memory, mask, align)

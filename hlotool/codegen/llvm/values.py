@@ -456,10 +456,15 @@ class Vector(Value):
         """The float with the bits of this integer."""
         return self.cast("bitcast", {16: "half", 32: "float", 64: "double"}[BITS[self.element]])
 
-    def mask(self) -> Vector:
-        """Conditions as the bits of one integer, the first as its lowest."""
+    def packed(self) -> Vector:
+        """Conditions as the bits of one integer, as if through memory: where high bytes come first, so do high bits.
+        """
         text = f"bitcast {self.type} {self.name} to i{self.lanes}"
         return Vector(self.f, f"i{self.lanes}", 1, self.f.let(text))
+
+    def mask(self) -> Vector:
+        """Conditions as the bits of one integer, the first as its lowest."""
+        return self.packed().call("bitreverse") if self.f.unit.is_big_endian else self.packed()
 
     def resize(self, element: str, signed: bool) -> Vector:
         """Truncate or extend an integer to integer type `element`."""

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
+from hlotool.codegen.byte_order import bytes_of
 from hlotool.codegen.instruction_sets import PORTABLE, InstructionSet
 from hlotool.codegen.kernel import KERNEL_SIGNATURE, Definition, Helper
 from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation
 from hlotool.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["LIBRARY", "ClosedLoop", "Function", "Unit", "Value", "symbols", "with_variables"]
 
@@ -71,6 +75,13 @@ class Unit:
         """Those of its machine, or what every processor has."""
         return PORTABLE if self.machine is None else self.machine.instructions
 
+    @property
+    def is_big_endian(self) -> bool:
+        """Whether its machine has high bytes first; ValueError where code is for every machine."""
+        if self.machine is None:
+            raise ValueError("the order of bytes depends on the machine")
+        return self.machine.is_big_endian
+
     def declare(self, result: str, name: str, parameters: Sequence[str]) -> str:
         """Declare function `name` (without ``@``) once; return ``@name``."""
         if name not in self.declarations:
@@ -88,8 +99,9 @@ class Unit:
         """Define data by its type and value."""
         self.definitions.append(Definition(name, f"@{name} = private constant {text}"))
 
-    def data(self, name: str, held: bytes) -> None:
-        """Define data that begins a line of the caches."""
+    def data(self, name: str, content: bytes | npt.NDArray[Any]) -> None:
+        """Define data that begins a line of the caches: bytes, or numbers as the processor reads them."""
+        held = content if isinstance(content, bytes) else bytes_of(content, self.is_big_endian)
         text = "\\" + held.hex("\\") if held else ""
         self.constant(name, f'[{len(held)} x i8] c"{text}", align 64')
 

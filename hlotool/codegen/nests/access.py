@@ -67,7 +67,7 @@ class Access:
             if not (isinstance(slot, Literal) or slot is _NOTHING):
                 raise KeyError(f"buffer {slot} was not loaded at the entry")
             name = f"constant{len(self.f.unit.definitions)}_{self.name}"
-            self.f.unit.data(name, slot.value().tobytes() if isinstance(slot, Literal) else bytes(_WIDEST))
+            self.f.unit.data(name, slot.value() if isinstance(slot, Literal) else bytes(_WIDEST))
             self.bases[slot] = Ptr(self.f, f"@{name}")
         return self.bases[slot]
 

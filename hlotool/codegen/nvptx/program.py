@@ -29,7 +29,7 @@ def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> Launc
     """
     check_devices(module)
     in_place = module_in_place_pairs(module)
-    constants, units = Constants(), Units(lambda unit: None, whole=not chip.emulated)
+    constants, units = Constants(chip.machine), Units(lambda unit: None, whole=not chip.emulated)
     kernels = Kernels(target, chip.machine, units)
     routines: dict[Computation, Routine] = {}
     lists: dict[str, tuple[Operation, ...]] = {}

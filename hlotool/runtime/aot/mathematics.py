@@ -1,4 +1,4 @@
-"""What code for older processors would ask the C library's mathematics for, as functions of the library itself."""
+"""What code for plainer processors would ask the C library's mathematics for, as functions of the library itself."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ _INTRINSIC = re.compile(r"@llvm\.(floor|ceil|trunc|round|roundeven|rint|nearbyin
 _REMAINDER = re.compile(r" frem (?:<[0-9]+ x )?(float|double)\b")
 _FUNCTION = re.compile(r"^define [^@\n]*@(\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _CALLED = re.compile(r"@(\w+)\(")
+
+_FUSED = frozenset({"ppc64", "ppc64le", "powerpc64", "powerpc64le", "riscv64", "s390x"})
+"""Architectures whose processors all multiply and add with one rounding, though code does not count on its speed."""
 
 
 def mathematics(texts: Sequence[str], machine: Machine) -> dict[str, str]:
@@ -34,11 +37,11 @@ def mathematics(texts: Sequence[str], machine: Machine) -> dict[str, str]:
 
 
 def _has(machine: Machine, name: str) -> bool:
-    """Whether there is an instruction for it."""
+    """Whether there surely is an instruction for it; one more function than LLVM calls does no harm."""
     if name == "fmod":
         return False
     if name == "fma":
-        return machine.instructions.fma
-    if not machine.triple.startswith("x86_64"):
+        return machine.instructions.fma or machine.triple.partition("-")[0] in _FUSED
+    if machine.architecture == "aarch64":
         return True
     return machine.cpu in ("x86-64-v2", "x86-64-v3", "x86-64-v4") or machine.has("sse4.1")

@@ -269,12 +269,17 @@ def _define_exact_reduction(unit: Unit) -> str:
     fraction = top.cast("zext", "i128").shl(64) | middle.cast("trunc", "i64").cast("zext", "i128")
     fraction = where(negative, 0 - fraction, fraction)
     count = fraction.call("ctlz", zeros(f, "i1"))
-    shifted = fraction.shl(count)
-    leading = shifted.lshr(75).cast("trunc", "i64").cast("sitofp", "double")
-    following = shifted.lshr(22).cast("trunc", "i64") & ((1 << 53) - 1)
+    # Shifted up by it, in two words: some processors have no shift of 128 bits by a variable.
+    count = count.cast("trunc", "i64")
+    upper, lower = fraction.lshr(64).cast("trunc", "i64"), fraction.cast("trunc", "i64")
+    far, within = count.compare("ugt", 63), count & 63
+    upper, lower = where(far, lower, upper), where(far, 0, lower)
+    upper, lower = upper.call("fshl", lower, within), lower.shl(within)
+    leading = upper.lshr(11).cast("sitofp", "double")
+    following = upper.call("fshl", lower, upper.like(42)) & ((1 << 53) - 1)
     following_value = following.cast("sitofp", "double") * 2.0**-53
     # The fraction is (leading + following) 2^(75 - 126 - count).
-    scale = ((1023 - 51) - count.cast("trunc", "i64")).shl(52).as_float()
+    scale = ((1023 - 51) - count).shl(52).as_float()
     high = leading * _HALF_PI[0]
     low = exact_fma(leading, _HALF_PI[0], -high) + (leading * _HALF_PI[1] + following_value * _HALF_PI[0])
     total = high + low

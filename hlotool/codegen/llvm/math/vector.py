@@ -60,7 +60,7 @@ def horner(x: Vector, coefficients: Sequence[float]) -> Vector:
 
 def any_lane(mask: Vector) -> Bool:
     """Whether any lane of `mask` is set."""
-    return mask.bit() if mask.lanes == 1 else mask.mask().ne(0).bit()
+    return mask.bit() if mask.lanes == 1 else mask.packed().ne(0).bit()
 
 
 def keeps_excess(unit: Unit, element_type: str) -> bool:

@@ -1,0 +1,108 @@
+"""Libraries for other processors: linked by cross compilers, run under emulators, compared with the evaluator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import semantics.families  # noqa: F401
+from conftest import ROOT
+from libraries import COPIES, FOREIGN, ROUNDING, Foreign, build, ran, run_driver
+from models import model
+from semantics.check import draw, groups_of, judge
+from semantics.sample import CLASSES, FAMILIES
+
+from hlotool.evaluate import evaluate
+from hlotool.evaluate.truth import bounded_results
+from hlotool.harness.compare import compare_with_truth, verdict_of
+from hlotool.harness.inputs import random_inputs
+from hlotool.ir import Module
+from hlotool.text.load import one_module, open_source
+from hlotool.text.parser import parse
+
+Array: TypeAlias = npt.NDArray[Any]
+SAMPLES = ROOT / "samples"
+MODELS = [
+    *(SAMPLES / f"{name}.hlo" for name in ("mlp_step", "attention", "while_loop", "lstm_cell")),
+    *(model(name) for name in (
+        "mlp_bf16_fwd", "switch", "complex_ops", "dtype_convert", "int_ops", "top_k", "rng_bit_generator",
+        "gather_scatter_modes", "cholesky_native", "argsort_pairs",
+    )),
+]  # fmt: skip
+
+
+def usable(name: str) -> Foreign:
+    """The processor of that name, or a test that is skipped."""
+    if FOREIGN[name].missing:
+        pytest.skip(f"no {FOREIGN[name].missing}")
+    return FOREIGN[name]
+
+
+def right(module: Module, folder: Path, foreign: Foreign, weights_above: int = 1 << 16) -> None:
+    """A library of the module gives what is true there, within its bounds."""
+    arrays = random_inputs(module, 3)
+    built = build(module, folder, machines=[foreign.machine], weights_above=weights_above)
+    assert bool(built.library.weights) == (weights_above == 0)
+    holds(module, arrays, run_driver(built, arrays, on=foreign))
+
+
+def holds(module: Module, arrays: list[Array], found: list[Array]) -> None:
+    truth = bounded_results(module, arrays)
+    assert verdict_of(compare_with_truth(found, truth, evaluate(module, arrays))) == "ok"
+
+
+@pytest.mark.parametrize("path", MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", FOREIGN)
+def test_models(name: str, path: Path, tmp_path: Path) -> None:
+    foreign = usable(name)
+    if path.stem == "complex_ops" and (fault := foreign.fault(tmp_path)):
+        pytest.skip(fault)
+    right(one_module(open_source(path)), tmp_path, foreign)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_weights_in_a_file(name: str, tmp_path: Path) -> None:
+    right(one_module(open_source(model("switch"))), tmp_path, usable(name), weights_above=0)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_libraries_need_nothing_but_copies_of_memory(name: str, tmp_path: Path) -> None:
+    foreign, module = usable(name), parse(ROUNDING)
+    arrays = random_inputs(module, 3)
+    built = build(module, tmp_path, machines=[foreign.machine], kind="object")
+    asked = set(ran([f"{foreign.triple}-nm", "-u", f"{built.name}.o"], tmp_path).split()) - {"U"}
+    assert asked <= COPIES | {".TOC."}  # how POWER finds its data
+    holds(module, arrays, run_driver(built, arrays, on=foreign))
+
+
+def test_tables_have_the_byte_order_of_the_processor(tmp_path: Path) -> None:
+    text = """HloModule roots
+ENTRY e {
+  x = c128[60] parameter(0)
+  ROOT y = c128[60] fft(x), fft_type=FFT, fft_length={60}
+}
+"""
+    right(parse(text), tmp_path, usable("s390x"))
+
+
+ORDERED = [
+    "bitcast-convert", "convert", "constant", "concatenate", "reduce-precision", "rng-bit-generator", "sort", "topk",
+    "scatter", "stochastic-convert",
+]  # fmt: skip
+"""Opcodes that look into numbers, or move their bytes."""
+
+
+@pytest.mark.parametrize("opcode", ORDERED)
+def test_opcodes_where_high_bytes_come_first(opcode: str, tmp_path: Path) -> None:
+    foreign, seed = usable("s390x"), 0
+    legal = [name for name, kinds in CLASSES.items() if any(set(f.types) & set(kinds) for f in FAMILIES[opcode])]
+    groups = {f"{name}{n}": cells for name in legal for n, cells in enumerate(groups_of(opcode, name))}
+    samples = {entry: draw(list(enumerate(cells)), seed) for entry, cells in groups.items()}
+    built = build({entry: sample.module for entry, sample in samples.items()}, tmp_path, machines=[foreign.machine])
+    for number, (entry, sample) in enumerate(samples.items()):
+        arguments = sample.arguments(np.random.default_rng(seed))
+        results = run_driver(built, arguments, entry=number, on=foreign)
+        assert judge(sample, groups[entry], arguments, results) == "", entry
