@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import ml_dtypes
@@ -24,6 +24,7 @@ from numpy import (
     uint64,
 )
 
+from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.dtypes import DType, common_type, kind_of, promote, resolve
 from hlotool.numpy.errors import value_error
