@@ -274,11 +274,12 @@ def random_bits(n: int) -> str:
     )
 
 
-def swapped_state(size: int) -> str:
+def swapped_state(size: int, trips: int = 5) -> str:
+    """A loop whose state is turned around in each trip; a loop of so few trips as 5 is written out."""
     n = elements_of(size)
     state = f"(s32[], f32[{n}])"
     parts = (
-        f"test {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(5) "
+        f"test {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant({trips}) "
         "ROOT c = pred[] compare(i, n), direction=LT }\n"
         f"body {{ p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0 one = s32[] constant(1) "
         f"j = s32[] add(i, one) x = f32[{n}] get-tuple-element(p), index=1 r = f32[{n}] reverse(x), dimensions={{0}} "
@@ -622,13 +623,13 @@ def long_work(n: int) -> str:
     return main_of("\n".join([*lines, f"ROOT r = f32[40000] negate(a{count - 1})"]))
 
 
-def loop_of_values(size: int) -> str:
+def loop_of_values(size: int, trips: int = 5) -> str:
     """A loop whose state has an array of `size` bytes, and another that its body works on."""
     n = elements_of(size)
     state = f"(s32[], f32[{n}], f32[900])"
     head = f"p = {state} parameter(0) i = s32[] get-tuple-element(p), index=0"
     parts = (
-        f"test {{ {head} n = s32[] constant(5) ROOT c = pred[] compare(i, n), direction=LT }}\n"
+        f"test {{ {head} n = s32[] constant({trips}) ROOT c = pred[] compare(i, n), direction=LT }}\n"
         f"body {{ {head} one = s32[] constant(1) j = s32[] add(i, one) k = f32[{n}] get-tuple-element(p), index=1 "
         f"x = f32[900] get-tuple-element(p), index=2 t = f32[900] tanh(x) m = f32[{n}] sine(k) "
         f"y = f32[900] add(t, x) ROOT t2 = {state} tuple(j, m, y) }}\n"
@@ -790,9 +791,9 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.host.step_costs._AWAKE": of_work(lambda n: branches(3, n), 1, 2),
     "codegen.cpu.host.step_costs.FORK": of_work(lambda n: branches(3, n), 1, 2),
     "codegen.plan.small_loops._STEPS": (loop_of_steps, lambda n: loop_of_steps(n // 2)),
-    "codegen.plan.small_loops._WORK": of_work(lambda n: swapped_state(4 * n), 1, 3),
-    "codegen.plan.values.KEPT_BYTES": (swapped_state, loop_of_values),
-    "codegen.plan.small_loops._VECTOR": (swapped_state, loop_of_values),
+    "codegen.plan.small_loops._WORK": of_work(lambda n: swapped_state(4 * n, 40), 1, 3),
+    "codegen.plan.values.KEPT_BYTES": (lambda size: swapped_state(size, 40), lambda size: loop_of_values(size, 40)),
+    "codegen.plan.small_loops._VECTOR": (lambda size: swapped_state(size, 40), lambda size: loop_of_values(size, 40)),
     "codegen.plan.task_loops._SLOT": (loop_of_values,),
     "codegen.plan.units._UNIT": of_work(branches, 600, 1200),
     "codegen.plan.units._LEAST": of_work(branches, 600, 1200),

@@ -11,17 +11,17 @@ from conftest import environment
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch_graphs import begin_anew  # noqa: E402
+
 import hlotool.torch  # noqa: E402
 from hlotool.ir import InputError, UnsupportedError  # noqa: E402
 from hlotool.torch import program  # noqa: E402
-from hlotool.torch.record import clear, reports  # noqa: E402
+from hlotool.torch.record import reports  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch._dynamo.reset()
-    clear()
-    torch.manual_seed(0)
+    begin_anew()
     monkeypatch.delenv("HLOTOOL_FALLBACK", raising=False)
 
 

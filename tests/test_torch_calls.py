@@ -13,20 +13,19 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch import nn  # noqa: E402
+from torch_graphs import begin_anew  # noqa: E402
 
 import hlotool.torch  # noqa: E402
 from hlotool.ir import InputError  # noqa: E402
 from hlotool.torch import call, fastcall  # noqa: E402
-from hlotool.torch.record import clear, reports  # noqa: E402
+from hlotool.torch.record import reports  # noqa: E402
 
 close = torch.testing.assert_close
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    torch._dynamo.reset()
-    clear()
-    torch.manual_seed(0)
+    begin_anew()
 
 
 @pytest.fixture(params=["short", "numpy"])

@@ -10,15 +10,14 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
+from torch_graphs import begin_anew  # noqa: E402
 
-from hlotool.torch.record import clear, reports  # noqa: E402
+from hlotool.torch.record import reports  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch._dynamo.reset()
-    clear()
-    torch.manual_seed(0)
+    begin_anew()
     monkeypatch.setenv("HLOTOOL_FALLBACK", "silent")
 
 

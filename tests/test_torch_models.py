@@ -8,17 +8,16 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch_graphs import begin_anew  # noqa: E402
 from torch_models import MODELS, training_step  # noqa: E402
 
 import hlotool.torch  # noqa: E402
-from hlotool.torch.record import clear, reports  # noqa: E402
+from hlotool.torch.record import reports  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    torch._dynamo.reset()
-    clear()
-    torch.manual_seed(1)
+    begin_anew(1)
 
 
 def all_compiled() -> None:

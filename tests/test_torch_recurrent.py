@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch import nn  # noqa: E402
+from torch_graphs import begin_anew  # noqa: E402
 
 import hlotool.torch  # noqa: E402
 
@@ -27,8 +28,7 @@ LAYERS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 @pytest.fixture(autouse=True)
 def fresh() -> None:
-    torch._dynamo.reset()
-    torch.manual_seed(0)
+    begin_anew()
 
 
 @pytest.mark.filterwarnings("ignore:The tensor attributes")

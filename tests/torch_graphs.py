@@ -12,8 +12,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import hlotool
 from hlotool.torch.call import function_of
 from hlotool.torch.graph import lower
+from hlotool.torch.record import clear
 
-__all__ = ["run_lowered", "traced"]
+__all__ = ["begin_anew", "run_lowered", "traced"]
+
+
+def begin_anew(seed: int = 0) -> None:
+    """Forget what was compiled and recorded, and draw random numbers from `seed` on."""
+    torch._dynamo.reset()
+    clear()
+    torch.manual_seed(seed)
 
 
 def traced(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`start` bytes from the address that word number `word` of the frame is."""
+    """A place in memory: `start` bytes behind the address in word number `word` of the frame."""
 
     word: int
     start: int = 0
@@ -61,8 +61,11 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Do one of `branches`: by the s32 number at `selector` (the last, where there is none of that number); or the
-    first, if that is a byte and not zero."""
+    """Do one of `branches`, as ``conditional`` does.
+
+    At `selector` is the number of the branch, an s32; a number that no branch has stands for the last one.  If it
+    `is_byte`, it is a pred: true stands for the first branch, false for the second.
+    """
 
     selector: Place
     is_byte: bool
@@ -71,7 +74,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Do what the list `routine` says, in a frame of these addresses."""
+    """Do the operations of `routine`, in a frame of the addresses `arguments`."""
 
     routine: str
     arguments: tuple[Place, ...]
@@ -79,7 +82,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Let the host carry out number `call` of the program's host calls, on arrays of operands and then results."""
+    """Make number `call` of the program's host calls; `arguments` are its operands, then its results."""
 
     call: int
     arguments: tuple[Place, ...]

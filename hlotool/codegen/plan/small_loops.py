@@ -146,8 +146,10 @@ def _moved(instruction: Instruction) -> Sequence[Instruction]:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Storage that the function of a loop has in variables of its own: all of it, what the loop needs from before, and
-    what is needed behind it."""
+    """The values that the function of a small loop keeps in variables of its own.
+
+    Those `entering` are live before the loop, and are loaded once; those `leaving` are live after it, and are stored.
+    """
 
     values: Sequence[Value]
     entering: Sequence[Value]

@@ -21,7 +21,7 @@ FORM = "mlir"
 """The format of the programs that JAX hands over: portable artifacts of StableHLO."""
 
 Order: TypeAlias = tuple[int, ...]
-"""The dimensions of an array, the one along which neighbours in memory lie first."""
+"""The dimensions of an array from minor to major, as XLA's layouts list them."""
 
 _MEMORY = "mhlo.memory_kind"
 _LAYOUT = "mhlo.layout_mode"
