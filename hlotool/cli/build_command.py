@@ -20,7 +20,7 @@ from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import passes_options
 from hlotool.cli.sizes import Size
 from hlotool.cli.words import say
-from hlotool.codegen.machine import Machine, Numerics, default_machine, named, of_triple
+from hlotool.codegen.machine import WASM, Machine, Numerics, default_machine, named, of_triple
 from hlotool.driver.library import LibraryOptions, build_library
 from hlotool.ir import ExecutionError
 from hlotool.passes import parse_pipeline
@@ -63,7 +63,7 @@ def _entries(context: click.Context, parameter: click.Parameter, values: Sequenc
 )
 @click.option(
     "--kind", type=click.Choice(KINDS), default="static", show_default=True,
-    help="An archive, an object, or a shared library, which takes a linker.",
+    help="An archive, an object, a shared library, or a module of WebAssembly; the last two take a linker.",
 )
 @click.option(
     "--name", metavar="NAME", help="What the library is called, and its functions begin with. [default: as FILE]"
@@ -111,7 +111,7 @@ def command(
         first = next(iter(files.values()))
         name = identifier("model" if first == "-" else Path(first).name.partition(".")[0])
     numerics = Numerics(excess_precision, flush_denormals)
-    machines = tuple(replace(machine, numerics=numerics) for machine in _chosen(processors, triple))
+    machines = tuple(replace(machine, numerics=numerics) for machine in _chosen(kind, processors, triple))
     sources = {entry: _source(path) for entry, path in files.items()}
     options = LibraryOptions(
         machines=machines, pipeline=parse_pipeline(passes), donate=donate, weights_above=weights_above
@@ -138,7 +138,15 @@ def _write(parts: Sequence[bytes], stream: IO[bytes]) -> None:
         stream.write(part)
 
 
-def _chosen(processors: Sequence[str], triple: str | None) -> tuple[Machine, ...]:
+def _chosen(kind: str, processors: Sequence[str], triple: str | None) -> tuple[Machine, ...]:
+    found = _machines_of(processors, WASM if kind == "wasm" and triple is None else triple)
+    for machine in found:
+        if machine.is_wasm != (kind == "wasm"):
+            raise click.UsageError(f"--kind {kind} is not for {machine.triple}: WebAssembly has the kind wasm, no other")
+    return found
+
+
+def _machines_of(processors: Sequence[str], triple: str | None) -> tuple[Machine, ...]:
     try:
         if triple is not None:
             return tuple(of_triple(triple, name) for name in processors or (None,))

@@ -40,6 +40,8 @@ def _has(machine: Machine, name: str) -> bool:
     """Whether there surely is an instruction for it; one more function than LLVM calls does no harm."""
     if name == "fmod":
         return False
+    if machine.is_wasm:  # trunc, ceil, floor, nearest
+        return name not in ("fma", "round")
     if name == "fma":
         return machine.instructions.fma or machine.triple.partition("-")[0] in _FUSED
     if machine.architecture == "aarch64":
