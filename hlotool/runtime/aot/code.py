@@ -31,7 +31,7 @@ from hlotool.runtime.aot.weights import HEAD, MAGIC, MULTIPLIERS, VERSION_AND_OR
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import CodeError, with_header
 from hlotool.runtime.promotion import promote
-from hlotool.runtime.target_machines import emitter
+from hlotool.runtime.target_machines import target_machine
 
 if TYPE_CHECKING:
     from llvmlite import binding
@@ -89,7 +89,10 @@ def object_with(code: Code, about: Mapping[str, object]) -> tuple[bytes, list[st
     """
     machine = baseline(code.machines[0])
     try:
-        with emitter(machine) as target, _parser(target) as parsed:
+        # A target machine of its own: LLVM's remembers, by their addresses, which globals of modules before were used,
+        # and would give those of this module that lie there sections of their own.
+        target = target_machine(machine)
+        with _parser(target) as parsed:
             levels, more = [], dict[str, str]()
             for level, (programs, own) in enumerate(zip(code.programs, code.machines, strict=True)):
                 texts = code.texts[level]
