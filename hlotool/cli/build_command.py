@@ -82,6 +82,9 @@ def _entries(context: click.Context, parameter: click.Parameter, values: Sequenc
     "--weights-above", type=Size(), default="64KiB", show_default=True, metavar="SIZE",
     help="Constants of more than this, all together, are a file of their own, NAME.weights; 0: always.",
 )
+@click.option(
+    "--demo", is_flag=True, help="With --kind wasm: write NAME.html, too, one page that runs the entries, offline."
+)
 @donate_option
 @passes_options()
 @numerics_options
@@ -89,23 +92,26 @@ def _entries(context: click.Context, parameter: click.Parameter, values: Sequenc
 @form_option("text", "json")
 def command(
     file: str | None, output: str, kind: str, name: str | None, entries: Mapping[str, str],
-    processors: Sequence[str], triple: str | None, weights_above: int, donate: Donate, passes: str,
+    processors: Sequence[str], triple: str | None, weights_above: int, demo: bool, donate: Donate, passes: str,
     excess_precision: bool, flush_denormals: bool, form: str,
 ) -> None:  # fmt: skip
-    """Build a library of FILE, for programs in C, C++, Rust and Python that know nothing of hlotool.
+    """Build a library of FILE, for programs in C, C++, Rust, Python and JavaScript that know nothing of hlotool.
 
     Its functions take pointers to arguments, results and one workspace; they allocate nothing, keep nothing, may be
     called by any number of threads, and give a code where something is wrong.  DIR gets the library, its header NAME.h,
     wrappers (NAME.hpp, NAME.rs; NAME.py for a shared library), the manifest NAME.json, and NAME.weights where the
-    constants are large.
+    constants are large.  For WebAssembly it gets NAME.wasm, with NAME.mjs, which runs it in browsers and in Node.
 
     \b
         hlotool build model.hlo -o model/ --cpu x86-64-v2,x86-64-v3,x86-64-v4
         hlotool build --entry prefill=a.hlo --entry decode=b.hlo --name llm -o llm/
         cc main.c model/libmodel.a
+        hlotool build model.hlo -o model/ --kind wasm --demo
     """
     if (file is None) == (not entries):
         raise click.UsageError("give a FILE, or entries by --entry NAME=FILE")
+    if demo and kind != "wasm":
+        raise click.UsageError("--demo goes with --kind wasm")
     files = entries if file is None else {"run": file}
     if name is None:
         first = next(iter(files.values()))
@@ -123,7 +129,7 @@ def command(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExecutionError(f"cannot write {output}: {error.strerror or error}") from error
-    written = files_of(library, kind)
+    written = files_of(library, kind, demo)
     for path, parts in written.items():
         write_bytes(folder / path, partial(_write, parts))
     summary = _summary(library, output, kind, {path: sum(map(len, parts)) for path, parts in written.items()})

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from hlotool.codegen.machine import WASM
 from hlotool.ir import UnsupportedError
 from hlotool.runtime.aot.code import table_of
+from hlotool.runtime.aot.demo import demo_page
 from hlotool.runtime.aot.header import header
 from hlotool.runtime.aot.interface import ALIGNMENT, Entry, Interface
 from hlotool.runtime.aot.javascript import javascript_wrapper, typescript_declarations
@@ -24,13 +25,15 @@ _MOST_MEMORY = 1 << 32
 """Of a module of WebAssembly, whose addresses have 32 bits."""
 
 
-def files_of(library: Library, kind: str) -> Mapping[str, Sequence[bytes]]:
+def files_of(library: Library, kind: str, demo: bool = False) -> Mapping[str, Sequence[bytes]]:
     """What to write, in parts; `linked` and `linked_wasm` say what a shared library and WebAssembly take.
+
+    WebAssembly may come with a page that runs it, as a `demo`.
 
     UnsupportedError for a library for WebAssembly of another kind, or that asks for more memory than it has.
     """
     if kind == "wasm":
-        return _wasm_files(library)
+        return _wasm_files(library, demo)
     interface, triple = library.interface, str(library.manifest["triple"])
     name, threads = interface.name, library.threads
     about = _about(interface)
@@ -60,7 +63,7 @@ def files_of(library: Library, kind: str) -> Mapping[str, Sequence[bytes]]:
     return _with_manifest(library, kind, files)
 
 
-def _wasm_files(library: Library) -> Mapping[str, Sequence[bytes]]:
+def _wasm_files(library: Library, demo: bool) -> Mapping[str, Sequence[bytes]]:
     interface, triple = library.interface, str(library.manifest["triple"])
     if not triple.startswith("wasm32"):
         raise UnsupportedError(f"{triple}: the kind wasm is for WebAssembly: the triple is {WASM}")
@@ -69,11 +72,14 @@ def _wasm_files(library: Library) -> Mapping[str, Sequence[bytes]]:
         raise UnsupportedError(f"weights of {weights:,} bytes and {most:,} of arrays exceed WebAssembly's 4 GiB")
     name, about = interface.name, _about(interface)
     exported = [*library.offered, "__heap_base", *([table_of(interface)] if interface.functions else ())]
+    module, wrapper = linked_wasm(library.object, exported), javascript_wrapper(interface, about)
     files: dict[str, Sequence[bytes]] = {
-        f"{name}.wasm": [linked_wasm(library.object, exported)],
-        f"{name}.mjs": [javascript_wrapper(interface, about).encode()],
+        f"{name}.wasm": [module],
+        f"{name}.mjs": [wrapper.encode()],
         f"{name}.d.mts": [typescript_declarations(interface, about).encode()],
     }
+    if demo:
+        files[f"{name}.html"] = [demo_page(interface, wrapper, module, b"".join(library.weights), about).encode()]
     return _with_manifest(library, "wasm", files)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 
@@ -29,9 +30,7 @@ _BITS = {"s64": "BigInt64Array", "u64": "BigUint64Array"}
 def replaced(name: str, **values: object) -> str:
     """The text of ``templates/<name>``, which is JavaScript or HTML, with `values` in place of ``@NAMES@``."""
     text = files("hlotool.runtime.aot").joinpath("templates", name).read_text(encoding="utf-8")
-    for key, value in values.items():
-        text = text.replace(f"@{key}@", str(value))
-    return text
+    return re.sub(r"@([A-Z]+)@", lambda found: str(values[found[1]]), text)
 
 
 def javascript_wrapper(interface: Interface, about: str) -> str:
