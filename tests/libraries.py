@@ -116,6 +116,10 @@ FOREIGN = {
     "wasm32-simd128": Foreign(WASM, "node", "wasm32-simd128"),
 }
 
+_NARROW = ("s2", "s4")
+_HELD: dict[str, Any] = {"f16": np.float32, "bf16": np.float32, **dict.fromkeys(_NARROW, np.int8)}
+"""What JavaScript has numbers in whose bits it does not show."""
+
 _LONG_PRODUCT = """#include <stdio.h>
 int main(void) {
   union { float parts[2]; double all; } x = {{3.5f, 0}};
@@ -212,7 +216,9 @@ def _run_node(
     built: Built, arrays: Sequence[npt.NDArray[Any]], entry: int, says: str, code: int, on: Foreign, timeout: float
 ) -> list[npt.NDArray[Any]]:
     """The results of an entry of a library for WebAssembly."""
-    (built.folder / "in").write_bytes(b"".join(array.tobytes() for array in arrays))
+    shapes = [array.shape for array in built.library.interface.entries[entry].arguments]
+    given = (a.astype(np.int8) if s.element_type in _NARROW else a for a, s in zip(arrays, shapes, strict=True))
+    (built.folder / "in").write_bytes(b"".join(array.tobytes() for array in given))
     weights = [f"{built.name}.weights"] if built.library.weights else []
     words = [on.emulator, DRIVER.with_suffix(".mjs"), f"{built.name}.mjs", entry, "in", "out", *weights]
     assert ran(words, built.folder, code, timeout).splitlines() == [says]
@@ -222,9 +228,9 @@ def _run_node(
     for array in built.library.interface.entries[entry].results:
         shape = array.shape
         wanted = dtype_of(shape.element_type)
-        given = np.dtype(np.float32) if shape.element_type in ("f16", "bf16") else wanted
-        size = shape.size * given.itemsize
-        part = np.frombuffer(data[at : at + size], given)
+        held = np.dtype(_HELD.get(shape.element_type, wanted))
+        size = shape.size * held.itemsize
+        part = np.frombuffer(data[at : at + size], held)
         results.append(part.astype(wanted).reshape(shape.dimensions))
         at += size
     assert at == len(data)

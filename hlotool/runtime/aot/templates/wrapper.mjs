@@ -10,7 +10,7 @@
    What they are its `parameters` and `results` say.  Arrays are flat and row-major: f32 is a Float32Array, s64 a
    BigInt64Array and so on; pred is a Uint8Array of zeros and ones; f16 and bf16 are a Float32Array (arguments may be
    their bits, too: a Uint16Array); smaller floats are their bits; complex numbers are pairs.  Arguments may be arrays of
-   numbers as well, nested or flat, and scalars numbers. */
+   numbers as well, nested or flat, and scalars numbers; of pred whatever is not zero is true. */
 
 const NAME = "@NAME@";
 const ABI = @ABI@;
@@ -78,11 +78,15 @@ async function bytesOf(source) {
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
   const address = addressOf(source);
-  if (address.protocol === "file:" && globalThis.process?.versions?.node)
-    return new Uint8Array(await (await import("node:fs/promises")).readFile(address));
-  const answer = await fetch(address);
-  if (!answer.ok) throw new LibraryError(0, "cannot read " + address + ": " + answer.status + " " + answer.statusText);
-  return new Uint8Array(await answer.arrayBuffer());
+  try {
+    if (address.protocol === "file:" && globalThis.process?.versions?.node)
+      return new Uint8Array(await (await import("node:fs/promises")).readFile(address));
+    const answer = await fetch(address);
+    if (!answer.ok) throw new Error((answer.status + " " + answer.statusText).trim());
+    return new Uint8Array(await answer.arrayBuffer());
+  } catch (cause) {
+    throw new LibraryError(0, "cannot read " + address + ": " + cause.message, { cause });
+  }
 }
 
 /* ---- arrays */
@@ -183,6 +187,8 @@ function flattened(value, shape, length, wrong) {
 function copied(buffer, address, parameter) {
   const Kind = ARRAYS[parameter.type] ?? Uint8Array;
   const bytes = buffer.slice(address, address + parameter.bytes);
+  const narrow = /^s([24])$/.exec(parameter.type);
+  if (narrow !== null) return new Kind(bytes).map((one) => (one << (32 - narrow[1])) >> (32 - narrow[1]));
   if (parameter.type !== "f16" && parameter.type !== "bf16") return new Kind(bytes);
   return Float32Array.from(new Uint16Array(bytes), parameter.type === "f16" ? fromFloat16 : fromBfloat16);
 }
