@@ -238,7 +238,7 @@ class Library {
       workspace: entry.workspace_bytes,
     }));
     this.running = false;
-    this.functions = {};
+    this.functions = Object.create(null);
     this.model = { about, functions: this.functions, setWeights: (bytes) => this.setWeights(bytes) };
     for (const entry of this.entries) {
       const call = (...values) => this.run(entry, values);
@@ -349,7 +349,7 @@ class Library {
     try {
       const name = this.about.context_functions[this.word(call + 28)];
       const operands = this.described(call + 12, call + 20), results = this.described(call + 16, call + 24);
-      if (!Object.hasOwn(this.functions, name))
+      if (this.functions[name] === undefined)
         throw new LibraryError(CODES.FAILED, "nothing was put into functions[" + JSON.stringify(name) + "]");
       const inputs = operands.map((operand, n) => copied(this.memory.buffer, this.word(arrays + 8 * n), operand));
       let found = this.functions[name](...inputs);
