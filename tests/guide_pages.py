@@ -15,7 +15,8 @@ checkout with the samples and the tutorial:
 
 A comment ahead of a block says what it needs or that it varies: ``<!-- needs jax -->`` is skipped without
 ``HLOTOOL_XLA_PYTHON`` (whose Python runs ``python`` blocks, each by itself), ``<!-- needs dot -->`` without Graphviz,
-``<!-- needs cc -->`` without a C compiler, ``<!-- needs wasm-ld, needs node -->`` without a linker for WebAssembly or Node,
+``<!-- needs cc -->`` without a C compiler, ``<!-- needs wasm-ld, needs node -->`` without a linker for WebAssembly or
+without Node,
 ``<!-- needs torch here -->`` where this Python has no package torch;
 ``<!-- numbers vary -->`` takes any number for any number, ``<!-- output varies -->`` looks at the exit code alone.
 """

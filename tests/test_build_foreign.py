@@ -1,4 +1,5 @@
-"""Libraries for other processors: linked by cross compilers, run under emulators or in Node, compared with the evaluator.
+"""Libraries for other processors: linked by cross compilers, run under emulators or in Node, compared with the
+evaluator.
 """
 
 from __future__ import annotations

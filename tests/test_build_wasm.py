@@ -212,7 +212,8 @@ says(() => model.run(x, 7));
 @needs_node
 def test_several_entries(tmp_path: Path) -> None:
     small, large = (
-        parse(f"HloModule m\nENTRY e {{ x = f32[{n}] parameter(0)\n ROOT y = f32[{n}] add(x, x) }}\n") for n in (2, 9000)
+        parse(f"HloModule m\nENTRY e {{ x = f32[{n}] parameter(0)\n ROOT y = f32[{n}] add(x, x) }}\n")
+        for n in (2, 9000)
     )
     build({"small": small, "large": large}, tmp_path, machines=[MACHINE])
     lines = script(tmp_path, """import { load } from "./model.mjs";

@@ -148,7 +148,7 @@ def _chosen(kind: str, processors: Sequence[str], triple: str | None) -> tuple[M
     found = _machines_of(processors, WASM if kind == "wasm" and triple is None else triple)
     for machine in found:
         if machine.is_wasm != (kind == "wasm"):
-            raise click.UsageError(f"--kind {kind} is not for {machine.triple}: WebAssembly has the kind wasm, no other")
+            raise click.UsageError(f"--kind {kind} is not for {machine.triple}: the kind of WebAssembly is wasm")
     return found
 
 

@@ -4,18 +4,19 @@
     pip install hlotool scikit-learn
     python samples/digits/train.py [OUTPUT]
 
-The drawings to learn from are the "Optical Recognition of Handwritten Digits" of E. Alpaydin and C. Kaynak (UCI Machine
-Learning Repository, 1998; https://doi.org/10.24432/C50P49, CC BY 4.0), of which scikit-learn brings the 1797 of the test
-set with it, as 8 x 8 counts of points; and as many strokes again as are drawn here, along lines that say how each digit is
-written.  A part of both is kept apart, and the script says how many of those are told right.
+The drawings to learn from are those of "Optical Recognition of Handwritten Digits" of E. Alpaydin and C. Kaynak (UCI
+Machine Learning Repository, 1998; https://doi.org/10.24432/C50P49, CC BY 4.0), of which scikit-learn brings the 1797 of
+the test set with it, as 8 x 8 counts of points; and as many again that are drawn here, along lines that say how each
+digit is written.  A part of both is kept apart, and the script says how many of those are told right.
 
-The module finds what is drawn, and how large; takes 8 x 8 means from there, which two matrix products do; and gives them
-to a network with one hidden layer, trained by Adam (Kingma and Ba, 2015) with gradients of `hlotool.value_and_grad`.
+The module finds what is drawn, and how large; takes 8 x 8 means from there, which two matrix products do; and gives
+them to a network with one hidden layer, trained by Adam (Kingma and Ba, 2015), with `hlotool.value_and_grad`.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,8 @@ HEAD = """// Which digit a drawing of 32 x 32 points shows: how likely 0 to 9 ar
 //
 // samples/digits/train.py made it, and says what of.
 //
-// Look at: the drawing is cut out and made smaller by two matrix products whose weights are computed from where there is
-// ink; `cells` is called twice.  The weights of the network are constants.
+// Look at: the drawing is cut out and made smaller by two matrix products whose weights are computed from where there
+// is ink; `cells` is called twice.  The weights of the network are constants.
 //
 // Try:
 //   hlotool run samples/digits.hlo --input image=0.5
@@ -191,7 +192,7 @@ def drawn(lines: list[list[tuple[float, float]]], random: numpy.random.Generator
     distance = numpy.full((SIZE, SIZE), 99.0)
     for line in lines:
         points = (numpy.array(line) - (5, 6.5) + random.normal(0, jitter, (len(line), 2))) @ matrix.T + SIZE / 2
-        for (ax, ay), (bx, by) in zip(points[:-1], points[1:], strict=True):
+        for (ax, ay), (bx, by) in pairwise(points):
             dx, dy = bx - ax, by - ay
             along = numpy.clip(((x - ax) * dx + (y - ay) * dy) / max(dx * dx + dy * dy, 1e-9), 0, 1)
             distance = numpy.minimum(distance, numpy.hypot(x - ax - along * dx, y - ay - along * dy))
@@ -288,7 +289,8 @@ def main() -> None:
     whole = hlotool.compile(hlotool.parse(text))
     right = numpy.array([whole(images[n])[0].argmax() == shown[n] for n in numpy.flatnonzero(apart)])
     handwritten = numpy.arange(len(right)) < (numpy.arange(1797) % 6 == 0).sum()
-    print(f"{right[handwritten].mean():.1%} of handwritten digits, {right[~handwritten].mean():.1%} of strokes are right")
+    written, made = right[handwritten].mean(), right[~handwritten].mean()
+    print(f"{written:.1%} of handwritten digits and {made:.1%} of those drawn here are right")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A page that runs a library for WebAssembly: one file, with the library and its weights in it, that needs no network."""
+"""A page that runs a library for WebAssembly: one file, with the library and its weights in it, without any network."""
 
 from __future__ import annotations
 

@@ -18,10 +18,11 @@ __all__ = ["javascript_wrapper", "replaced", "typescript_declarations"]
 _OWN = ("about", "functions", "setWeights")
 """What a model has besides its entries."""
 
-_WORDS = frozenset(
-    "arguments debugger delete eval export extends finally function implements import in instanceof interface let new "
-    "null package super switch this throw typeof undefined var void with yield".split()
-)
+_WORDS = frozenset({
+    "arguments", "debugger", "delete", "eval", "export", "extends", "finally", "function", "implements", "import", "in",
+    "instanceof", "interface", "let", "new", "null", "package", "super", "switch", "this", "throw", "typeof",
+    "undefined", "var", "void", "with", "yield",
+})  # fmt: skip
 """Words that no parameter may have as its name, where other languages allow it."""
 
 _BITS = {"s64": "BigInt64Array", "u64": "BigUint64Array"}

@@ -1,4 +1,4 @@
-"""What code for plainer processors would ask the C library's mathematics for, or the compiler's own library, as functions
+"""What code for plainer processors would ask the C library's mathematics for, or the compiler's own library: functions
 of the library itself."""
 
 from __future__ import annotations

@@ -57,7 +57,8 @@ class _Constants:
 def reflection_text(interface: Interface, weights_bytes: int, random: Sequence[int], metadata: str) -> str:
     """The constants ``@entries``, ``@library``, ``@messages``, and those of the places that call their context.
 
-    `metadata` is where the block is that `hlotool inspect` reads, as a constant.  The types of the structures are those of ``native/library.ll``.
+    `metadata` is where the block is that `hlotool inspect` reads, as a constant.  The types of the structures are those
+    of ``native/library.ll``.
     """
     made = _Constants()
     entries = []

@@ -1,5 +1,5 @@
-"""The sizes of the functions in objects that say where functions begin, but not where they end: each reaches to the next
-one in its section, or to the section's end, with what is between for alignment.
+"""The sizes of the functions in objects that say where functions begin, but not where they end: each reaches to the
+next one in its section, or to the section's end, with what is between for alignment.
 
 Mach-O (Apple, "OS X ABI Mach-O File Format Reference", and loader.h, nlist.h) and COFF (Microsoft, "PE Format").
 """
@@ -61,7 +61,7 @@ def coff_functions(data: bytes) -> Iterator[tuple[str, int]]:
 def _sizes(places: Iterable[tuple[int, int, str]], ends: Mapping[int, int]) -> Iterator[tuple[str, int]]:
     """Of functions by section and address, in sections that end there."""
     ordered = sorted(place for place in places if place[0] in ends)
-    following = {section: end for section, end in ends.items()}
+    following = dict(ends)
     begun: tuple[int, int] | None = None
     for section, address, name in reversed(ordered):
         if begun is not None and begun[0] == section and begun[1] > address:

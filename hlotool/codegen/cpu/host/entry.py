@@ -1,8 +1,8 @@
 """Writes the entry function, those of computations that are called, and those of tasks that are more than kernels.
 
-The entry function is ``void @NAME(ptr %frame)``; the frame is a table of addresses: parameter leaves, output leaves, the
-arena, the constants; then the status of the execution, a word that is zero at first, `STOPPED` when it is to end early,
-and `COMPLETE`, which nothing but the last statement writes, when it has done all of its work.  While loops and
+The entry function is ``void @NAME(ptr %frame)``; the frame is a table of addresses: parameter leaves, output leaves,
+the arena, the constants; then the status of the execution, a word that is zero at first, `STOPPED` when it is to end
+early, and `COMPLETE`, which nothing but the last statement writes, when it has done all of its work.  While loops and
 conditionals are branches in it, scalar arithmetic stands in line, custom calls and what concerns other devices or the
 host are calls back into the runtime, and everything else is a call of a kernel, through the pool where its cost is
 worth it.  Steps that run side by side (`hlotool.codegen.cpu.host.overlap`) are one job of the pool.
