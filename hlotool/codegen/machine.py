@@ -14,13 +14,16 @@ from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "LINE", "NAMES", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here",
+    "LINE", "NAMES", "WASM", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here",
     "without_tiles",
 ]  # fmt: skip
 
 
 LINE = 64
 """Bytes of a line of the caches."""
+
+WASM = "wasm32-unknown-unknown"
+"""The triple of WebAssembly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,11 @@ class Machine:
         """Whose instructions code may ask for by name: ``x86_64``, ``aarch64``, or none."""
         name = self.triple.partition("-")[0]
         return "" if self.portable else _ARCHITECTURES.get(name, "")
+
+    @property
+    def is_wasm(self) -> bool:
+        """Whether it is WebAssembly: addresses of 32 bits, one thread, and instructions that engines check at load."""
+        return self.triple.startswith("wasm32")
 
     @property
     def is_big_endian(self) -> bool:
@@ -159,6 +167,8 @@ def named(text: str) -> Machine:
         machine = replace(mine, triple="x86_64-unknown-linux-gnu", cpu=name, features="", vector_bits=_LEVELS[name])
     elif name == "aarch64":
         machine = replace(mine, triple="aarch64-unknown-linux-gnu", cpu="generic", features="+neon", vector_bits=128)
+    elif name in _WASM:
+        machine = Machine(triple=WASM, cpu="mvp", features=_WASM[name], vector_bits=128, portable=True)
     elif name == "generic":
         triple, changes = _triple(changes, mine.triple)
         features = _GENERIC_FEATURES.get(triple.partition("-")[0], "")
@@ -180,11 +190,11 @@ def of_triple(triple: str, name: str | None = None) -> Machine:
     """
     architecture = _ARCHITECTURES.get(triple.partition("-")[0], "")
     if name is None:
-        name = {"x86_64": "x86-64", "aarch64": "aarch64"}.get(architecture, "generic")
+        name = {"x86_64": "x86-64", "aarch64": "aarch64", "wasm32": "wasm32-simd128"}.get(architecture, "generic")
     if name.partition(",")[0] == "generic":
         return named(f"{name},triple={triple}")
     machine = named(name)
-    if machine.architecture != architecture:
+    if _ARCHITECTURES.get(machine.triple.partition("-")[0], "") != architecture:
         raise ValueError(f"cpu {name} is none of {triple}")
     _triple([f"triple={triple}"], triple)
     return replace(machine, triple=triple)
@@ -254,10 +264,17 @@ def _may_use_tiles() -> bool:
 _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
 """The levels of the x86-64 psABI, with the vectors that each has."""
 
-NAMES = ("host", *_LEVELS, "aarch64", "generic")
+_PLAIN_WASM = "+bulk-memory,+mutable-globals,+nontrapping-fptoint,+sign-ext"
+_WASM = {"wasm32": _PLAIN_WASM, "wasm32-simd128": f"{_PLAIN_WASM},+simd128"}
+"""WebAssembly as engines had it from 2021 on (Safari 15), and with its vectors, which they had from 2023 on (Safari
+16.4): of "Roadmap", webassembly.org/features.  Nothing is known of the caches, and there is one thread."""
+
+NAMES = ("host", *_LEVELS, "aarch64", *_WASM, "generic")
 """What `named` knows."""
 
-_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64"}
+_ARCHITECTURES = {
+    "x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64", "wasm32": "wasm32",
+}  # fmt: skip
 
 _GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""

@@ -14,7 +14,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import InputError
 from hlotool.runtime.native_text import native_text
 
-__all__ = ["baseline", "check_levels", "processor_text"]
+__all__ = ["baseline", "check_levels", "processor_name", "processor_text"]
 
 _WORDS = 8
 """Leaf 1 c, 1 d, 7 b, 7 c, 7 d, 7.1 a, 80000001 c, XCR0; see ``native/library_processor.ll``."""
@@ -49,6 +49,13 @@ def baseline(machine: Machine) -> Machine:
     if machine.triple.startswith("x86_64"):
         return replace(machine, cpu="x86-64", features="", vector_bits=128)
     return machine
+
+
+def processor_name(machine: Machine) -> str:
+    """What a library says that its code is for."""
+    if machine.is_wasm:
+        return "wasm32-simd128" if machine.has("simd128") else "wasm32"
+    return machine.cpu
 
 
 def check_levels(machines: Sequence[Machine]) -> None:
