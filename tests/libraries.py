@@ -170,7 +170,7 @@ class EmulatorError(Exception):
     """An emulator fails of itself."""
 
 
-_EMULATOR = {"decode_save_opc: Assertion": "QEMU before 8.1 fails at some vector instructions of RISC-V (its issue 1441)"}
+_EMULATOR = {"decode_save_opc: Assertion": "QEMU before 8.1 fails at some vectors of RISC-V (its issue 1441)"}
 """What emulators say as they fail, and what is known of it."""
 
 

@@ -79,7 +79,7 @@ class Machine:
 
     @property
     def vscale(self) -> int:
-        """How often scalable vectors have 128 bits, where code is for such of one size (SVE); 0 where it is for none."""
+        """How often 128 bits scalable vectors have, where code is for such of one size (SVE); 0 where it is not."""
         wide = self.architecture == "aarch64" and self.has("sve") and self.vector_bits > 128
         return self.vector_bits // 128 if wide else 0
 

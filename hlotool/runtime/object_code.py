@@ -88,7 +88,8 @@ def _emitted(text: str, machine: Machine, emit: Callable[[binding.TargetMachine,
     from llvmlite import binding
 
     try:
-        with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, machine.vscale, binding.parse_assembly) as module:
+        parse, vscale = binding.parse_assembly, machine.vscale
+        with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, vscale, parse) as module:
             module.verify()
             if is_promoted(text):
                 promote(module, target)
