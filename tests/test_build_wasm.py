@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -448,6 +451,50 @@ ENTRY e {{
         assert run("3") == "y: f32[4] 6 6 6 6"
     finally:
         browser.close()
+
+
+@needs_chromium
+@needs_linker
+def test_pages_of_a_server_load_models(tmp_path: Path) -> None:
+    rows = ", ".join("{1, 2, 3}" for _ in range(3))
+    module = parse(f"""HloModule served
+ENTRY e {{
+  x = f32[2,3] parameter(0)
+  w = f32[3,3] constant({{ {rows} }})
+  ROOT d = f32[2,3] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+""")
+    built = build(module, tmp_path, machines=[MACHINE], weights_above=0)
+    (tmp_path / "page.html").write_text("<!doctype html><title>models</title>")
+    (tmp_path / "worker.mjs").write_text("""import { load } from "./model.mjs";
+load("model.wasm").then((model) => postMessage(Array.from(model.run([1, 0, 0, 0, 1, 1]))));
+""")
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browser = Browser()
+    try:
+        browser.call("Page.navigate", url=f"http://127.0.0.1:{server.server_port}/page.html")
+        while not any(event.get("method") == "Page.loadEventFired" for event in browser.events):
+            browser.hear()
+        assert browser.evaluate("""import("./model.mjs").then(async ({ load, LibraryError }) => {
+  const said = [];
+  for (const source of [undefined, "model.wasm", new URL("model.wasm", location)])
+    said.push(Array.from((await load(source)).run([1, 0, 0, 0, 1, 1])).join());
+  await load("absent.wasm").catch((error) => said.push(error instanceof LibraryError, error.message.split(": ")[1]));
+  const worker = new Worker("worker.mjs", { type: "module" });
+  said.push((await new Promise((done) => worker.addEventListener("message", done))).data.join());
+  return said.join(" ");
+})""") == "1,2,3,2,4,6 1,2,3,2,4,6 1,2,3,2,4,6 true 404 File not found 1,2,3,2,4,6"
+        assert built.library.weights
+    finally:
+        browser.close()
+        server.shutdown()
+        server.server_close()
 
 
 def test_pages_escape_what_they_show(tmp_path: Path) -> None:

@@ -29,14 +29,13 @@ export class LibraryError extends Error {
 /* The model, of the library and its weights: addresses (URL or text), bytes, or a compiled WebAssembly.Module.  Without
    any they are what lies beside this file. */
 export async function load(source = new URL("./" + NAME + ".wasm", import.meta.url), weights) {
+  if (typeof source === "string") source = await addressOf(source);
   const module = source instanceof WebAssembly.Module ? source : await compiled(await bytesOf(source));
   const about = aboutOf(module);
-  let address = null;
-  if (source instanceof URL || typeof source === "string") address = new URL(addressOf(source));
-  if (weights === undefined && about.weights !== null && address !== null)
-    weights = new URL("./" + NAME + ".weights", address);
+  if (weights === undefined && about.weights !== null && source instanceof URL)
+    weights = new URL("./" + NAME + ".weights", source);
   const library = new Library(about);
-  const imports = { hlotool: { call: (user, call, arrays) => library.called(call, arrays) } };
+  const imports = { hlotool: { call: (user, call, arrays) => library.called(call >>> 0, arrays >>> 0) } };
   library.start((await WebAssembly.instantiate(module, imports)).exports);
   if (weights !== undefined) library.setWeights(await bytesOf(weights));
   return library.model;
@@ -68,16 +67,16 @@ function aboutOf(module) {
   throw new LibraryError(0, "this is no library of hlotool");
 }
 
-function addressOf(source) {
-  if (source instanceof URL) return source;
-  const here = globalThis.document?.baseURI ?? globalThis.location?.href ?? "file://" + process.cwd() + "/";
-  return new URL(source, here);
+/* The address that a text says, from where the program is. */
+async function addressOf(text) {
+  const here = globalThis.document?.baseURI ?? globalThis.location?.href;
+  return new URL(text, here ?? (await import("node:url")).pathToFileURL(process.cwd() + "/"));
 }
 
 async function bytesOf(source) {
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-  const address = addressOf(source);
+  const address = source instanceof URL ? source : await addressOf(source);
   try {
     if (address.protocol === "file:" && globalThis.process?.versions?.node)
       return new Uint8Array(await (await import("node:fs/promises")).readFile(address));
@@ -250,7 +249,7 @@ class Library {
   start(exports) {
     this.exports = exports;
     this.memory = exports.memory;
-    this.top = aligned(exports.__heap_base.value);
+    this.top = aligned(exports.__heap_base.value >>> 0);
     this.weights = this.room(this.about.weights?.bytes ?? 0);
     this.context = this.room(32);
     const words = this.about.random.length;
