@@ -288,8 +288,8 @@ def test_commands(hlotool: Run, tmp_path: Path) -> None:
 def test_commands_refuse(hlotool: Run, tmp_path: Path) -> None:
     sample = SAMPLES / "mean.hlo"
     for words, code, says in (
-        ([sample, "--triple", "wasm32-unknown-unknown"], 2, "WebAssembly has the kind wasm"),
-        ([sample, "--kind", "shared", "--cpu", "wasm32"], 2, "WebAssembly has the kind wasm"),
+        ([sample, "--triple", "wasm32-unknown-unknown"], 2, "the kind of WebAssembly is wasm"),
+        ([sample, "--kind", "shared", "--cpu", "wasm32"], 2, "the kind of WebAssembly is wasm"),
         ([sample, "--kind", "wasm", "--cpu", "x86-64-v3"], 2, "is none of wasm32-unknown-unknown"),
         ([sample, "--kind", "wasm", "--triple", "riscv64-linux-gnu"], 2, "not for riscv64-linux-gnu"),
         ([sample, "--kind", "wasm", "--cpu", "wasm32,wasm32-simd128"], 3, "levels of x86-64"),
