@@ -446,9 +446,10 @@ ENTRY e {{
             "least 9007199254740992, mean 9007199254740992, greatest 9007199254740992"
         )
         assert run("iota", "1").startswith("d: f32[2,3] 3 6 9 12 24 36 k: s64[] 1")
+        assert run("-1..1.5", "1").startswith("d: f32[2,3] -1.500 -3 -4.500 3 6 9 k: s64[] 1")
         assert "k: s64[] 2" in run("random", "2")
         browser.errors.clear()
-        assert run("nonsense", "1").startswith("argument 0, x: f32[2,3]: expected a number, iota, random or a list")
+        assert run("nonsense", "1").startswith("argument 0, x: f32[2,3]: expected a number, A..B, iota, random")
         assert run("[1, 2]", "1") == "argument 0, x: f32[2,3]: expected 6 elements, got 2"
         browser.evaluate("""(() => {
           const entry = document.getElementById("entry");
