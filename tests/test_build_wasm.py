@@ -292,7 +292,7 @@ def test_commands_refuse(hlotool: Run, tmp_path: Path) -> None:
         ([sample, "--kind", "shared", "--cpu", "wasm32"], 2, "the kind of WebAssembly is wasm"),
         ([sample, "--kind", "wasm", "--cpu", "x86-64-v3"], 2, "is none of wasm32-unknown-unknown"),
         ([sample, "--kind", "wasm", "--triple", "riscv64-linux-gnu"], 2, "not for riscv64-linux-gnu"),
-        ([sample, "--kind", "wasm", "--cpu", "wasm32,wasm32-simd128"], 3, "levels of x86-64"),
+        ([sample, "--kind", "wasm", "--cpu", "wasm32,wasm32-simd128"], 3, "wasm32,wasm32-simd128: several"),
         ([sample, "--triple", "riscv64-linux-gnu", "--cpu", "wasm32"], 2, "is none of riscv64-linux-gnu"),
         ([sample, "--triple", "i686-unknown-linux-gnu"], 4, "64-bit addresses, and for WebAssembly"),
         ([sample, "--demo"], 2, "--demo goes with --kind wasm"),
@@ -307,6 +307,8 @@ def test_names_that_models_have_themselves(tmp_path: Path) -> None:
     if not WASM.missing:
         with pytest.raises(InputError, match="setWeights besides their entries"):
             build({"about": module}, tmp_path, machines=[MACHINE])
+        with pytest.raises(InputError, match="setWeights besides their entries"):
+            build({"functions": module}, tmp_path, machines=[MACHINE])
     with pytest.raises(UnsupportedError, match="are of the kind wasm, not object"):
         build(module, tmp_path, machines=[MACHINE], kind="object")
     with pytest.raises(UnsupportedError, match="the kind wasm is for WebAssembly"):

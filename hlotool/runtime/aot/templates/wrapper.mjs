@@ -267,7 +267,7 @@ class Library {
       this.seen.bytes.copyWithin(this.random, first, first + 8 * words);
       this.setWord(this.context + 4, this.random);
     }
-    const functions = exports[NAME + "_functions"];
+    const functions = exports[NAME + "__functions"];
     if (functions !== undefined) this.setWord(this.context + 12, functions.value);
     this.tables = this.top;
   }
