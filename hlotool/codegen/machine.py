@@ -77,6 +77,12 @@ class Machine:
         """Whether numbers lie in memory with their high bytes first."""
         return self.triple.partition("-")[0] in _BIG_ENDIAN
 
+    @property
+    def vscale(self) -> int:
+        """How often 128 bits scalable vectors have, where code is for such of one size (SVE); 0 where it is not."""
+        wide = self.architecture == "aarch64" and self.has("sve") and self.vector_bits > 128
+        return self.vector_bits // 128 if wide else 0
+
     def lanes(self, bits: int) -> int:
         """Elements of `bits` bits in one vector register."""
         return max(1, self.vector_bits // bits)
@@ -168,6 +174,15 @@ def named(text: str) -> Machine:
         machine = replace(mine, triple="x86_64-unknown-linux-gnu", cpu=name, features="", vector_bits=_LEVELS[name])
     elif name == "aarch64":
         machine = replace(mine, triple="aarch64-unknown-linux-gnu", cpu="generic", features="+neon", vector_bits=128)
+    elif name in _SVE:
+        machine = replace(
+            mine, triple="aarch64-unknown-linux-gnu", cpu=name, features="+neon,+sve", vector_bits=_SVE[name]
+        )
+    elif name in _RISCV:
+        machine = replace(
+            mine, triple="riscv64-unknown-linux-gnu", cpu="generic-rv64", features=_RISCV[name], vector_bits=128,
+            portable=True,
+        )  # fmt: skip
     elif name in _WASM:
         machine = Machine(triple=WASM, cpu="mvp", features=_WASM[name], vector_bits=128, portable=True)
     elif name == "generic":
@@ -204,7 +219,7 @@ def of_triple(triple: str, name: str | None = None) -> Machine:
 def _family(triple: str) -> str:
     """Whose names of processors fit a triple."""
     name = triple.partition("-")[0]
-    return "wasm32" if name == "wasm32" else _ARCHITECTURES.get(name, "")
+    return _ARCHITECTURES.get(name, name)
 
 
 def without_tiles(machine: Machine) -> Machine:
@@ -276,12 +291,19 @@ _WASM = {"wasm32": _PLAIN_WASM, "wasm32-simd128": f"{_PLAIN_WASM},+simd128"}
 """WebAssembly as engines had it from 2021 on (Safari 15), and with its vectors, which they had from 2023 on (Safari
 16.4): of "Roadmap", webassembly.org/features.  Nothing is known of the caches, and there is one thread."""
 
-NAMES = ("host", *_LEVELS, "aarch64", *_WASM, "generic")
+_SVE = {"neoverse-v1": 256, "a64fx": 512}
+"""Processors with scalable vectors of more than 128 bits, and how many their vectors have (Arm Neoverse V1 Technical
+Reference Manual; A64FX Microarchitecture Manual)."""
+
+_RISCV = {"rv64gc": "+m,+a,+f,+d,+c", "rv64gcv": "+m,+a,+f,+d,+c,+v"}
+"""RISC-V as Linux wants it, without and with vectors (of 128 bits and more), by the names of its instruction sets."""
+
+NAMES = ("host", *_LEVELS, "aarch64", *_SVE, *_RISCV, *_WASM, "generic")
 """What `named` knows."""
 
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64"}
 
-_GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
+_GENERIC_FEATURES = {"riscv64": _RISCV["rv64gc"]}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""
 
 _BIG_ENDIAN = frozenset({"s390x", "ppc64", "powerpc64", "ppc", "powerpc", "sparcv9", "aarch64_be", "mips64", "mips"})

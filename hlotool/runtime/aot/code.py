@@ -77,7 +77,8 @@ def code_texts(programs: Sequence[Program], machine: Machine, level: int, random
         random.append(first)
         return _RANDOM.format(word=len(random) - 1)
 
-    features = f'attributes #0 = {{ "target-cpu"="{machine.cpu}" "target-features"="{machine.features}" }}\n'
+    vectors = f"vscale_range({machine.vscale},{machine.vscale}) " if machine.vscale else ""
+    features = f'attributes #0 = {{ {vectors}"target-cpu"="{machine.cpu}" "target-features"="{machine.features}" }}\n'
     texts = (with_variables(_HOST.sub(rf"@\1.{level}", text), place) for text in programs[0].texts)
     return [_DEFINE.sub(r"\1 #0 {", text) + features for text in texts]
 
