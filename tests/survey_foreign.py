@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Models of the corpus on other processors: libraries of `hlotool build`, run under an emulator.
+"""Models of the corpus on other processors: libraries of `hlotool build`, under an emulator, or as WebAssembly in Node.
 
-    python tests/survey_foreign.py [--on aarch64,s390x] [--sizes small,medium] [--corpus FOLDER] [--timeout SECONDS]
+    python tests/survey_foreign.py [--on aarch64,wasm32] [--sizes small,medium] [--corpus FOLDER] [--timeout SECONDS]
                                    [MODEL...]
 
 One line a model, with a word for each processor: right or wrong by the results and tolerances that are recorded with

@@ -113,10 +113,12 @@ ORDERED = [
 
 
 @pytest.mark.parametrize("opcode", ORDERED)
-def test_opcodes_where_high_bytes_come_first(opcode: str, tmp_path: Path) -> None:
-    foreign, seed = usable("s390x"), 0
-    legal = [name for name, kinds in CLASSES.items() if any(set(f.types) & set(kinds) for f in FAMILIES[opcode])]
-    groups = {f"{name}{n}": cells for name in legal for n, cells in enumerate(groups_of(opcode, name))}
+@pytest.mark.parametrize("name", ["s390x", "wasm32-simd128"])
+def test_opcodes_where_bytes_or_addresses_differ(name: str, opcode: str, tmp_path: Path) -> None:
+    """High bytes come first, or addresses have four bytes."""
+    foreign, seed = usable(name), 0
+    legal = [kind for kind, kinds in CLASSES.items() if any(set(f.types) & set(kinds) for f in FAMILIES[opcode])]
+    groups = {f"{kind}{n}": cells for kind in legal for n, cells in enumerate(groups_of(opcode, kind))}
     samples = {entry: draw(list(enumerate(cells)), seed) for entry, cells in groups.items()}
     built = build({entry: sample.module for entry, sample in samples.items()}, tmp_path, machines=[foreign.machine])
     for number, (entry, sample) in enumerate(samples.items()):

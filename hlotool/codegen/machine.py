@@ -164,6 +164,7 @@ def named(text: str) -> Machine:
     A name may be followed by properties that differ from the host's: ``x86-64-v3,l2=512K,cores=4``.  Machines by name
     are without tile registers, which the process that links the code would have to ask its system for.  ``generic`` is
     any processor that LLVM knows: ``generic,triple=riscv64-unknown-linux-gnu``, this one's where no triple is given.
+    ``wasm32`` and ``wasm32-simd128`` are WebAssembly without and with vectors.
     """
     name, *changes = text.split(",")
     mine = host()
@@ -203,17 +204,22 @@ def named(text: str) -> Machine:
 def of_triple(triple: str, name: str | None = None) -> Machine:
     """The machine called `name`, or the plainest one, on the system with this triple; ValueError where there is none.
     """
-    architecture = _ARCHITECTURES.get(triple.partition("-")[0], "")
+    architecture = _family(triple)
     if name is None:
         name = {"x86_64": "x86-64", "aarch64": "aarch64", "wasm32": "wasm32-simd128"}.get(architecture, "generic")
     if name.partition(",")[0] == "generic":
         return named(f"{name},triple={triple}")
     machine = named(name)
-    own, wanted = (text.partition("-")[0] for text in (machine.triple, triple))
-    if _ARCHITECTURES.get(own, own) != _ARCHITECTURES.get(wanted, wanted):
+    if _family(machine.triple) != architecture:
         raise ValueError(f"cpu {name} is none of {triple}")
     _triple([f"triple={triple}"], triple)
     return replace(machine, triple=triple)
+
+
+def _family(triple: str) -> str:
+    """Whose names of processors fit a triple."""
+    name = triple.partition("-")[0]
+    return _ARCHITECTURES.get(name, name)
 
 
 def without_tiles(machine: Machine) -> Machine:
@@ -295,9 +301,7 @@ _RISCV = {"rv64gc": "+m,+a,+f,+d,+c", "rv64gcv": "+m,+a,+f,+d,+c,+v"}
 NAMES = ("host", *_LEVELS, "aarch64", *_SVE, *_RISCV, *_WASM, "generic")
 """What `named` knows."""
 
-_ARCHITECTURES = {
-    "x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64", "wasm32": "wasm32",
-}  # fmt: skip
+_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64"}
 
 _GENERIC_FEATURES = {"riscv64": _RISCV["rv64gc"]}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""

@@ -160,7 +160,7 @@ def offered(interface: Interface) -> list[str]:
 def table_of(interface: Interface) -> str:
     """The table of functions for contexts that libraries for WebAssembly have, where functions of the embedder are
     no addresses: all of them are the one that the module imports."""
-    return f"{interface.name}_functions"
+    return f"{interface.name}__functions"
 
 
 # ---- what is around the code
@@ -218,18 +218,18 @@ def _way_in(name: str, number: int, entry: Entry, programs: Sequence[Program], s
     given = "ptr %arguments, ptr %results, ptr %workspace, i64 %bytes, ptr %context"
     wide = size_type == "i64"
     taken = given if wide else given.replace("i64 %bytes", f"{size_type} %size")
-    function = (
-        f"define i32 @{name}_{entry.name}({taken}) nounwind {{\n"
-        f"{'' if wide else f'  %bytes = zext {size_type} %size to i64' + chr(10)}"
-        f"  %error = tail call i32 @enter({own}, ptr @codes_{number}, {given})\n  ret i32 %error\n}}"
-    )
-    return "\n".join([codes, *declared, function])
+    function = [
+        f"define i32 @{name}_{entry.name}({taken}) nounwind {{",
+        *([] if wide else [f"  %bytes = zext {size_type} %size to i64"]),
+        f"  %error = tail call i32 @enter({own}, ptr @codes_{number}, {given})", "  ret i32 %error", "}",
+    ]  # fmt: skip
+    return "\n".join([codes, *declared, *function])
 
 
 def _imported(interface: Interface) -> str:
     """The table of functions for contexts, and what it has: the one that the module imports."""
     count = len(interface.functions)
     return (
-        'declare i32 @call(ptr, ptr, ptr) "wasm-import-module"="hlotool" "wasm-import-name"="call"\n'
-        f"@{table_of(interface)} = constant [{count} x ptr] [{', '.join(['ptr @call'] * count)}]"
+        'declare i32 @hlo_called(ptr, ptr, ptr) "wasm-import-module"="hlotool" "wasm-import-name"="call"\n'
+        f"@{table_of(interface)} = constant [{count} x ptr] [{', '.join(['ptr @hlo_called'] * count)}]"
     )

@@ -13,20 +13,22 @@ from typing import Any
 
 from hlotool.codegen.machine import Machine
 
-__all__ = ["bytes_text", "metadata_text", "read_metadata", "with_sizes"]
+__all__ = ["bytes_text", "metadata_block", "metadata_text", "read_metadata", "with_sizes"]
 
 _SECTION = "hlotool"
 _MAGIC = b"\x93hlotool library"
 _HEAD = struct.Struct("<16s2I")
 
 
-def metadata_text(machine: Machine, about: Mapping[str, Any], functions: Sequence[str]) -> str:
-    """LLVM IR of a block for what is said `about` a library, with room for the sizes of its `functions`.
-
-    It is the constant ``@metadata``; in WebAssembly no part of memory, but a custom section.
-    """
+def metadata_block(about: Mapping[str, Any], functions: Sequence[str]) -> bytes:
+    """The block for what is said `about` a library, with room for the sizes of its `functions`."""
     text = json.dumps({**about, "functions": list(functions)}, separators=(",", ":")).encode()
-    block = _HEAD.pack(_MAGIC, len(text), len(functions)) + text + bytes(4 * len(functions))
+    return _HEAD.pack(_MAGIC, len(text), len(functions)) + text + bytes(4 * len(functions))
+
+
+def metadata_text(machine: Machine, about: Mapping[str, Any], functions: Sequence[str]) -> str:
+    """LLVM IR of the block: the constant ``@metadata``; in WebAssembly no part of memory, but a custom section."""
+    block = metadata_block(about, functions)
     if machine.is_wasm:
         escaped = "\\" + block.hex("\\")
         return f'!wasm.custom_sections = !{{!0}}\n!0 = !{{!"{_SECTION}", !"{escaped}"}}'

@@ -67,9 +67,10 @@ def check_levels(machines: Sequence[Machine]) -> None:
     names = [machine.cpu for machine in machines]
     order = [name for name in _LEVELS if name in names]
     if len(machines) > 1 and names != order:
+        given = ",".join(map(processor_name, machines))
         raise InputError(
-            f"--cpu {','.join(names)}: several processors in one library are levels of x86-64, from the lowest to the "
-            f"highest: {', '.join(_LEVELS)}"
+            f"--cpu {given}: several processors in one library are levels of x86-64, from the lowest to the highest: "
+            f"{', '.join(_LEVELS)}"
         )
 
 

@@ -9,8 +9,8 @@
    Each entry is a function of the model: it takes an array for each argument and gives the result, or an array of them.
    What they are its `parameters` and `results` say.  Arrays are flat and row-major: f32 is a Float32Array, s64 a
    BigInt64Array and so on; pred is a Uint8Array of zeros and ones; f16 and bf16 are a Float32Array (arguments may be
-   their bits, too: a Uint16Array); smaller floats are their bits; complex numbers are pairs.  Arguments may be arrays of
-   numbers as well, nested or flat, and scalars numbers; of pred whatever is not zero is true. */
+   their bits, too: a Uint16Array); smaller floats are their bits; complex numbers are pairs.  Arguments may be arrays
+   of numbers as well, nested or flat, and scalars numbers; of pred whatever is not zero is true. */
 
 const NAME = "@NAME@";
 const ABI = @ABI@;
@@ -29,14 +29,15 @@ export class LibraryError extends Error {
 /* The model, of the library and its weights: addresses (URL or text), bytes, or a compiled WebAssembly.Module.  Without
    any they are what lies beside this file. */
 export async function load(source = new URL("./" + NAME + ".wasm", import.meta.url), weights) {
+  if (new Uint8Array(Uint16Array.of(1).buffer)[0] !== 1)
+    throw new LibraryError(CODES.PROCESSOR, "here numbers have their high bytes first, in WebAssembly they have not");
+  if (typeof source === "string") source = await addressOf(source);
   const module = source instanceof WebAssembly.Module ? source : await compiled(await bytesOf(source));
   const about = aboutOf(module);
-  let address = null;
-  if (source instanceof URL || typeof source === "string") address = new URL(addressOf(source));
-  if (weights === undefined && about.weights !== null && address !== null)
-    weights = new URL("./" + NAME + ".weights", address);
+  if (weights === undefined && about.weights !== null && source instanceof URL)
+    weights = new URL("./" + NAME + ".weights", source);
   const library = new Library(about);
-  const imports = { hlotool: { call: (user, call, arrays) => library.called(call, arrays) } };
+  const imports = { hlotool: { call: (user, call, arrays) => library.called(call >>> 0, arrays >>> 0) } };
   library.start((await WebAssembly.instantiate(module, imports)).exports);
   if (weights !== undefined) library.setWeights(await bytesOf(weights));
   return library.model;
@@ -62,22 +63,22 @@ function aboutOf(module) {
     const text = new Uint8Array(section, 24, head.getUint32(16, true));
     const about = JSON.parse(new TextDecoder().decode(text));
     if (about.name === NAME && about.abi === ABI) return about;
-    throw new LibraryError(0, "this is the library " + about.name + ", version " + about.abi + " of the interface, not " +
-      NAME + ", version " + ABI);
+    const [found, wanted] = [about, { name: NAME, abi: ABI }].map((one) => one.name + ", version " + one.abi);
+    throw new LibraryError(0, "this is the library " + found + " of the interface, not " + wanted);
   }
   throw new LibraryError(0, "this is no library of hlotool");
 }
 
-function addressOf(source) {
-  if (source instanceof URL) return source;
-  const here = globalThis.document?.baseURI ?? globalThis.location?.href ?? "file://" + process.cwd() + "/";
-  return new URL(source, here);
+/* The address that a text says, from where the program is. */
+async function addressOf(text) {
+  const here = globalThis.document?.baseURI ?? globalThis.location?.href;
+  return new URL(text, here ?? (await import("node:url")).pathToFileURL(process.cwd() + "/"));
 }
 
 async function bytesOf(source) {
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-  const address = addressOf(source);
+  const address = source instanceof URL ? source : await addressOf(source);
   try {
     if (address.protocol === "file:" && globalThis.process?.versions?.node)
       return new Uint8Array(await (await import("node:fs/promises")).readFile(address));
@@ -98,14 +99,15 @@ const ARRAYS = {
   c64: Float32Array, c128: Float64Array,
 };
 
-/* An argument or result: its `name`, HLO's `type`, its `shape`, the `array` that it is, and how many elements that has. */
+/* An argument or result: its `name`, HLO's `type`, its `shape`, the `array` that it is, and how many elements that
+   has. */
 class Parameter {
   constructor(row) {
     this.name = row.name;
     this.type = row.type;
     this.shape = row.dimensions;
     this.array = (ARRAYS[row.type] ?? Uint8Array).name;
-    this.length = row.dimensions.reduce((size, extent) => size * extent, /^c/.test(row.type) ? 2 : 1);
+    this.length = row.dimensions.reduce((size, extent) => size * extent, isComplex(row) ? 2 : 1);
     this.alias = row.alias ?? -1;
     this.bytes = row.bytes;
     Object.freeze(this);
@@ -114,6 +116,10 @@ class Parameter {
   toString() {
     return this.name + ": " + this.type + "[" + this.shape.join() + "]";
   }
+}
+
+function isComplex(parameter) {
+  return /^c/.test(parameter.type);
 }
 
 /* The elements as they lie in memory; LibraryError where a value is none of a parameter. */
@@ -132,14 +138,14 @@ function stored(value, parameter, what) {
       wrong("expected " + parameter.length + " elements, got " + value.length);
     if (isHalf && kind === "Uint16Array") return value;
   } else {
-    const shape = Kind === ARRAYS[parameter.type] && /^c/.test(parameter.type) ? [...parameter.shape, 2] : parameter.shape;
+    const shape = isComplex(parameter) ? [...parameter.shape, 2] : parameter.shape;
     const flat = flattened(value, shape, parameter.length, wrong);
     elements = new Kind(parameter.length);
     const isBig = Kind === BigInt64Array || Kind === BigUint64Array;
     const isFloat = Kind === Float32Array || Kind === Float64Array;
     for (let n = 0; n < flat.length; n++) {
       const one = typeof flat[n] === "boolean" ? Number(flat[n]) : flat[n];
-      if (typeof one !== "number" && typeof one !== "bigint") wrong("element " + n + " is no number: " + String(flat[n]));
+      if (!/^(number|bigint)$/.test(typeof one)) wrong("element " + n + " is no number: " + String(flat[n]));
       if (isFloat) {
         elements[n] = Number(one);
       } else {
@@ -250,7 +256,7 @@ class Library {
   start(exports) {
     this.exports = exports;
     this.memory = exports.memory;
-    this.top = aligned(exports.__heap_base.value);
+    this.top = aligned(exports.__heap_base.value >>> 0);
     this.weights = this.room(this.about.weights?.bytes ?? 0);
     this.context = this.room(32);
     const words = this.about.random.length;
@@ -258,10 +264,10 @@ class Library {
     this.grow(this.top);
     if (words) {
       const first = this.word(exports[NAME + "_library"]() + 32);
-      new Uint8Array(this.memory.buffer).copyWithin(this.random, first, first + 8 * words);
+      this.seen.bytes.copyWithin(this.random, first, first + 8 * words);
       this.setWord(this.context + 4, this.random);
     }
-    const functions = exports[NAME + "_functions"];
+    const functions = exports[NAME + "__functions"];
     if (functions !== undefined) this.setWord(this.context + 12, functions.value);
     this.tables = this.top;
   }
@@ -282,17 +288,30 @@ class Library {
     }
   }
 
+  /* The memory as bytes and as words; it is another buffer once it has grown. */
+  get seen() {
+    const buffer = this.memory.buffer;
+    if (this.views?.buffer !== buffer)
+      this.views = { buffer, bytes: new Uint8Array(buffer), words: new Uint32Array(buffer) };
+    return this.views;
+  }
+
   word(address) {
-    return new DataView(this.memory.buffer).getUint32(address, true);
+    return this.seen.words[address >>> 2];
   }
 
   setWord(address, value) {
-    new DataView(this.memory.buffer).setUint32(address, value, true);
+    this.seen.words[address >>> 2] = value;
   }
 
   text(address) {
-    const bytes = new Uint8Array(this.memory.buffer);
+    const { bytes } = this.seen;
     return new TextDecoder().decode(bytes.slice(address, bytes.indexOf(0, address)));
+  }
+
+  /* Puts elements to an address. */
+  put(array, address) {
+    this.seen.bytes.set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength), address);
   }
 
   check(code) {
@@ -307,27 +326,23 @@ class Library {
     const bytes = ArrayBuffer.isView(given)
       ? new Uint8Array(given.buffer, given.byteOffset, given.byteLength) : new Uint8Array(given);
     this.setWord(this.context, 0);
-    new Uint8Array(this.memory.buffer).set(bytes.subarray(0, this.about.weights.bytes), this.weights);
+    this.put(bytes.subarray(0, this.about.weights.bytes), this.weights);
     this.check(this.exports[NAME + "_weights_check"](this.weights, bytes.length));
     this.setWord(this.context, this.weights);
   }
 
   run(entry, values) {
-    if (this.running) throw new LibraryError(CODES.FAILED, "the model is running: it cannot be called by its functions");
+    if (this.running)
+      throw new LibraryError(CODES.FAILED, "the model is running: it cannot be called by its functions");
     if (values.length !== entry.parameters.length) {
       const wanted = entry.parameters.length + " argument" + (entry.parameters.length === 1 ? "" : "s");
-      throw new LibraryError(CODES.COUNT, "expected " + wanted + ": " + entry.name + "(" + entry.parameters.join(", ") + ")");
+      const call = entry.name + "(" + entry.parameters.join(", ") + ")";
+      throw new LibraryError(CODES.COUNT, "expected " + wanted + ": " + call);
     }
     const given = values.map((value, n) => stored(value, entry.parameters[n], "argument " + n));
-    this.top = this.tables;
-    const taken = this.room(4 * given.length), put = this.room(4 * entry.results.length);
-    const workspace = this.room(entry.workspace);
-    const inputs = entry.parameters.map((parameter) => this.room(parameter.bytes));
-    const outputs = entry.results.map((result) => result.alias < 0 ? this.room(result.bytes) : inputs[result.alias]);
-    this.grow(this.top);
+    const { taken, put, workspace, inputs, outputs } = (entry.places ??= this.placesOf(entry));
     given.forEach((array, n) => {
-      const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
-      new Uint8Array(this.memory.buffer).set(bytes, inputs[n]);
+      this.put(array, inputs[n]);
       this.setWord(taken + 4 * n, inputs[n]);
     });
     outputs.forEach((address, n) => this.setWord(put + 4 * n, address));
@@ -344,7 +359,19 @@ class Library {
     return found.length === 1 ? found[0] : found;
   }
 
-  /* What the code asks of its context: the structure `call` describes it; the table `arrays` has slots of eight bytes. */
+  /* Where the tables of an entry, its workspace and its arrays are, which entries have the same room for. */
+  placesOf(entry) {
+    this.top = this.tables;
+    const taken = this.room(4 * entry.parameters.length), put = this.room(4 * entry.results.length);
+    const workspace = this.room(entry.workspace);
+    const inputs = entry.parameters.map((parameter) => this.room(parameter.bytes));
+    const outputs = entry.results.map((result) => result.alias < 0 ? this.room(result.bytes) : inputs[result.alias]);
+    this.grow(this.top);
+    return { taken, put, workspace, inputs, outputs };
+  }
+
+  /* What the code asks of its context: the structure `call` describes it; the slots of the table `arrays` have eight
+     bytes. */
   called(call, arrays) {
     try {
       const name = this.about.context_functions[this.word(call + 28)];
@@ -359,10 +386,7 @@ class Library {
       if (found.length !== results.length)
         throw new LibraryError(CODES.COUNT, what + ": expected " + results.length + " results, got " + found.length);
       found.forEach((value, n) => {
-        const array = stored(value, results[n], what);
-        const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
-        const address = this.word(arrays + 8 * (operands.length + n));
-        new Uint8Array(this.memory.buffer).set(bytes, address);
+        this.put(stored(value, results[n], what), this.word(arrays + 8 * (operands.length + n)));
       });
     } catch (error) {
       this.thrown = { error };
