@@ -78,7 +78,9 @@ def test_code_for_other_machines_is_made_and_not_run(hlotool: Run) -> None:
     assert "x86-64-v3" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["aarch64", "neoverse-v1", "a64fx", "rv64gcv", "x86-64", "x86-64-v3", "x86-64-v4", *PORTABLE])
+@pytest.mark.parametrize(
+    "name", ["aarch64", "neoverse-v1", "a64fx", "rv64gcv", "x86-64", "x86-64-v3", "x86-64-v4", *PORTABLE]
+)
 @pytest.mark.parametrize("program", SAMPLES, ids=lambda path: path.stem)
 def test_samples_have_assembly_for_every_machine(program: Path, name: str) -> None:
     from hlotool.codegen.program import build
