@@ -8,10 +8,10 @@ from hlotool.driver.backend import Backend, Capabilities, by_table
 from hlotool.driver.backends import backend_names, find_backend
 from hlotool.driver.compile import compile_module, keep_loops, on_devices
 from hlotool.driver.cpu import LOWERING, native_backend
-from hlotool.driver.executables import executable_of
 from hlotool.driver.failures import CompilerWarning, is_strict
 from hlotool.driver.optimise import optimise
 from hlotool.driver.options import CompileOptions
+from hlotool.runtime.functions import executable_of
 
 __all__ = [
     "LOWERING",

@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TypeAlias
 
 from hlotool.analysis.clusters import Part, Partition
 from hlotool.analysis.donation import NOTHING_DONATED, Donation, matched
@@ -26,21 +23,18 @@ from hlotool.driver.fallback import fall_back_in_part
 from hlotool.driver.options import CompileOptions
 from hlotool.driver.program_shape import program_shape
 from hlotool.driver.support import reasons
-from hlotool.evaluate.devices import Device, World
-from hlotool.evaluate.interpreter import used_bits
-from hlotool.ir import HloError, Instruction, Module, Shape, UnsupportedError
+from hlotool.ir import HloError, Instruction, Module, UnsupportedError
 from hlotool.ir.cut import Cut, cut
 from hlotool.ir.devices import topology_of
-from hlotool.ir.effects import is_pure_computation
 from hlotool.ir.verifier import check
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.steps import Pipeline
-from hlotool.runtime.executable import Executable, Memory
-from hlotool.runtime.marshalling import check_arrays, copied_to_donated, is_plain
+from hlotool.runtime.executable import Executable
+from hlotool.runtime.marshalling import copied_to_donated, is_plain
+from hlotool.runtime.parts import Place, Step, program_of
 
 __all__ = ["in_parts"]
 
-Array: TypeAlias = npt.NDArray[Any]
 CompiledBy: TypeAlias = Callable[[Backend, Module, CompileOptions], Executable]
 _PASS = "clusters"
 
@@ -91,16 +85,14 @@ class _Compilation:
         cut_, pieces, places = self._parts()
         self._tell(cut_)
         parts = tuple([self._made(piece, pieces) for piece in pieces])
+        steps = [
+            Step(one, piece.inputs, piece.outputs, piece.dying, self._maker(piece.part).capabilities.donates)
+            for piece, one in zip(pieces, parts, strict=True)
+        ]
         module, options, (parameters, outputs) = self.module, self.options, self.shapes
-        owned = {p for piece in pieces for p in piece.outputs if self._maker(piece.part).capabilities.donates}
-        program = _Program(parameters, tuple(zip(pieces, parts, strict=True)), places, frozenset(owned))
-        pure = is_pure_computation(module.entry, {})
-        alone = program.alone if pure and options.timeout is None else program.as_device(options.timeout)
-        made = Executable(
-            module=module, parameters=parameters, outputs=outputs, memory=program.memory(outputs),
-            decisions=tuple(options.log.decisions), run=alone if options.to_run else _refused,
-            work=program.work if options.to_run else _refused, devices=topology_of(module).devices,
-            timeout=options.timeout, parts=parts, partition=cut_,
+        made = replace(
+            program_of(module, parameters, outputs, steps, places, options.timeout, options.to_run),
+            decisions=tuple(options.log.decisions), partition=cut_,
         )  # fmt: skip
         if not options.donation.arguments:
             return made
@@ -108,9 +100,8 @@ class _Compilation:
 
     # ---- how it is cut
 
-    def _parts(self) -> tuple[Partition, list[_Piece], list[int | Instruction]]:
-        """The partition whose clusters the backend has compiled, the parts, and where results are: places, or
-        constants."""
+    def _parts(self) -> tuple[Partition, list[_Piece], list[Place]]:
+        """The partition whose clusters the backend has compiled, the parts, and where results are."""
         against = reasons(self.backend, self.module, self.options)
         while True:
             cut_ = clusters_of(self.backend, self.module, against)
@@ -119,7 +110,7 @@ class _Compilation:
             if all(self._try(piece, pieces, against) for piece in clusters):
                 return cut_, pieces, places
 
-    def _pieces(self, cut_: Partition) -> tuple[list[_Piece], list[int | Instruction]]:
+    def _pieces(self, cut_: Partition) -> tuple[list[_Piece], list[Place]]:
         kept = [self._inside(part) for part in cut_.parts]
         wanted = dict.fromkeys(_items(self.module.entry.root))
         for keep in kept:
@@ -141,9 +132,9 @@ class _Compilation:
             made = cut(keep, results or [self.by_name[part.nodes[-1].name]])
             inputs = [place for one in made.parameters for place in _places(one, places)]
             pieces.append(_Piece(part, made, tuple(inputs), tuple(p for one in made.results for p in take(one))))
-        ends: list[int | Instruction] = []
+        ends: list[Place] = []
         for one in _items(self.module.entry.root):
-            ends += [one] if one.opcode == "constant" else _places(one, places)
+            ends += [one.literal] if one.opcode == "constant" else _places(one, places)
         return _with_ends(pieces, {one for one in ends if isinstance(one, int)}), ends
 
     def _inside(self, part: Part) -> dict[Instruction, None]:
@@ -256,79 +247,3 @@ def _with_ends(pieces: Sequence[_Piece], results: Collection[int]) -> list[_Piec
         found.append(replace(piece, dying=tuple(dying)))
         read.update(piece.inputs)
     return found[::-1]
-
-
-class _Program:
-    """Runs parts in order.  Nothing in it changes: any number of threads may run it at once."""
-
-    def __init__(
-        self, parameters: Sequence[Shape], steps: Sequence[tuple[_Piece, Executable]],
-        ends: Sequence[int | Instruction], owned: frozenset[int],
-    ) -> None:  # fmt: skip
-        self._parameters, self._steps, self._owned = tuple(parameters), tuple(steps), owned
-        self._ends = tuple([one if isinstance(one, int) else one.literal.value() for one in ends])
-
-    def alone(self, *arrays: object) -> tuple[Array, ...]:
-        """Run on one device with arrays alone."""
-        return self._run(arrays, lambda executable, inputs: executable.run(*inputs))
-
-    def as_device(self, timeout: float | None) -> Callable[..., tuple[Array, ...]]:
-        """Runs as the only device of a world, which all parts are in."""
-        return lambda *arrays: self.work(Device(World(seconds=timeout)), arrays)
-
-    def work(self, device: Device, arrays: Sequence[object]) -> tuple[Array, ...]:
-        """One device's part in a run."""
-
-        def call(executable: Executable, inputs: Sequence[Array]) -> tuple[Array, ...]:
-            return executable.run(*inputs) if executable.work is None else executable.work(device, inputs)
-
-        return self._run(arrays, call)
-
-    def _run(
-        self, arrays: Sequence[object], call: Callable[[Executable, Sequence[Array]], tuple[Array, ...]]
-    ) -> tuple[Array, ...]:
-        given = check_arrays(self._parameters, arrays)
-        values: dict[int, Array] = dict(enumerate(given))
-        for piece, executable in self._steps:
-            results = call(executable, [values[place] for place in piece.inputs])
-            values.update(zip(piece.outputs, results, strict=True))
-            for place in piece.dying:  # memory that nothing reads any more is for others
-                del values[place]
-        return self._apart(given, values)
-
-    def _apart(self, given: Sequence[Array], values: Mapping[int, Array]) -> tuple[Array, ...]:
-        """The results, none of them in memory of an argument, of a constant, or of another one."""
-        results: list[Array] = []
-        taken = set[int]()
-        for end in self._ends:
-            if not isinstance(end, int):
-                results.append(end.copy())
-                continue
-            array, owned = values[end], end in self._owned and end not in taken
-            taken.add(end)
-            if end < len(self._parameters):
-                array = used_bits(self._parameters[end], array)
-            others = () if owned else (*given, *results)
-            if not array.flags.carray or any(np.may_share_memory(array, other) for other in others):
-                array = np.array(array, order="C", copy=True)
-            results.append(array)
-        return tuple(results)
-
-    def memory(self, outputs: Sequence[Shape]) -> Memory:
-        """What all parts take; temporary is what one part has in its arena, and what lies between parts meanwhile."""
-        sizes = dict(enumerate(shape.byte_size for shape in self._parameters))
-        free = set(sizes) | {end for end in self._ends if isinstance(end, int)}  # arguments and results
-        most = constants = 0
-        for piece, executable in self._steps:
-            sizes.update(zip(piece.outputs, (shape.byte_size for shape in executable.outputs), strict=True))
-            between = sum(size for place, size in sizes.items() if place not in free)
-            most = max(most, between + executable.memory.arena_bytes)
-            constants += executable.memory.constant_bytes
-            for place in piece.dying:
-                del sizes[place]
-        given, gives = (sum(shape.byte_size for shape in shapes) for shapes in (self._parameters, outputs))
-        return Memory(most, given, gives, constants)
-
-
-def _refused(*arrays: object) -> NoReturn:
-    raise UnsupportedError("this executable was compiled to be looked at: compile it with to_run")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.driver.program_shape import program_shape
+from hlotool.codegen.plan.values import array_leaves
 from hlotool.ir import ExecutionError, Module, Shape, dtype_of
 from hlotool.ir.devices import topology_of
 from hlotool.ir.dynamic import accepts
@@ -27,7 +27,8 @@ def executable_of(module: Module, function: Callable[..., Sequence[object]]) -> 
     """
     from hlotool.evaluate.interpreter import used_bits  # which native code does without
 
-    parameters, outputs = program_shape(module)
+    parameters = tuple([leaf for one in module.entry.parameters for leaf in array_leaves(one.shape)])
+    outputs = tuple(array_leaves(module.entry.root.shape))
 
     def run(*arrays: object) -> tuple[npt.NDArray[Any], ...]:
         given = [used_bits(*pair) for pair in zip(parameters, check_arrays(parameters, arrays), strict=True)]
