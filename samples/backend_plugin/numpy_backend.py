@@ -72,4 +72,4 @@ def compile_cluster(module: Module, options: CompileOptions) -> Executable:
     return executable_of(module, run)
 
 
-BACKEND = Backend(name="numpy", compile=compile_cluster, supports=supports, fallback="cpu", least_work=1000)
+BACKEND = Backend(name="numpy", compile=compile_cluster, supports=supports, fallback="cpu", least_work=3e5)
