@@ -160,6 +160,8 @@ def _write(executable: Executable, stage: str, output: str | None) -> None:
         case "object":
             assert output is not None
             program, machine = executable.program, executable.machine
+            if executable.parts:
+                raise UnsupportedError("several backends made parts of the program: there is no one archive of it")
             if program is None or machine is None:
                 raise UnsupportedError("the evaluator runs the module: there is no native code to write")
             archive = archive_of(program, executable.objects, machine)

@@ -25,6 +25,7 @@ from hlotool.driver.program_shape import program_shape
 from hlotool.driver.support import reasons
 from hlotool.ir import HloError, Instruction, Module, UnsupportedError
 from hlotool.ir.cut import Cut, cut
+from hlotool.ir.depth import room
 from hlotool.ir.devices import topology_of
 from hlotool.ir.verifier import check
 from hlotool.lazy_dataclass import dataclass
@@ -42,7 +43,8 @@ _PASS = "clusters"
 def in_parts(backend: Backend, module: Module, options: CompileOptions, compiled: CompiledBy) -> Executable:
     """`module` as clusters that `backend` compiles, and parts that its fallback does; `compiled` makes executables of
     both."""
-    return _Compilation(backend, module, options, compiled).executable()
+    with room(module):
+        return _Compilation(backend, module, options, compiled).executable()
 
 
 def _fallback_of(backend: Backend) -> Backend:
