@@ -7,7 +7,8 @@ Each option names a Python that has these packages (by default this one); what i
 weights are arguments, so that sizes are of code and of what describes it: the library and the shared library of
 `hlotool build`, what `jax.export` serialises (StableHLO, which XLA compiles where it is loaded), XLA's executable
 (`runtime_executable().serialize()`), IREE's module for this processor, the shared library of PyTorch's AOTInductor in
-its package, and the model of ONNX.  Models are written once, over the few operations in which the frameworks differ.
+its package, as it is and without what the debugger reads (`strip`), and the model of ONNX.  Models are written once,
+over the few operations in which the frameworks differ.
 """
 
 from __future__ import annotations
@@ -200,11 +201,14 @@ def of_torch(folder: Path, names: Sequence[str]) -> dict[str, Any]:
         package = folder / f"{name}.pt2"
         torch._inductor.aoti_compile_and_package(torch.export.export(module, given), package_path=str(package))
         with zipfile.ZipFile(package) as archive:
-            code = [row.file_size for row in archive.infolist() if row.filename.endswith(".so")]
-        found[name] = {"AOTInductor": sum(code)}
+            (code,) = (row for row in archive.namelist() if row.endswith(".so"))
+            made, bare = Path(archive.extract(code, folder)), folder / f"{name}.so"
+        subprocess.run(["strip", "-o", str(bare), str(made)], check=True)
+        found[name] = {"AOTInductor": bare.stat().st_size, "AOTInductor's": made.stat().st_size}
     libraries = Path(torch.__file__).parent / "lib"
     runtime = sum(path.stat().st_size for path in libraries.glob("lib*.so") if path.stem in ("libtorch_cpu", "libc10"))
-    return {"versions": {"torch": torch.__version__}, "models": found, "runtimes": {"AOTInductor": runtime}}
+    return {"versions": {"torch": torch.__version__}, "models": found,
+            "runtimes": {"AOTInductor": runtime, "AOTInductor's": runtime}}  # fmt: skip
 
 
 def of_onnx(folder: Path, names: Sequence[str]) -> dict[str, Any]:
@@ -226,7 +230,7 @@ def of_onnx(folder: Path, names: Sequence[str]) -> dict[str, Any]:
 CHILDREN = {"jax": of_jax, "iree": of_iree, "torch": of_torch, "onnx": of_onnx}
 COLUMNS = {
     "static": "hlotool, static", "shared": "hlotool, shared", "XLA": "XLA executable", "jax.export": "`jax.export`",
-    "IREE": "IREE vmfb", "AOTInductor": "AOTInductor", "ONNX": "ONNX model",
+    "IREE": "IREE vmfb", "AOTInductor": "AOTInductor, stripped", "AOTInductor's": "as made", "ONNX": "ONNX model",
 }  # fmt: skip
 
 

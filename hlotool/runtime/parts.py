@@ -5,7 +5,7 @@ Arrays have places: those of the arguments come first, then those that the parts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.interpreter import used_bits
-from hlotool.ir import Literal, Module, Shape, UnsupportedError
+from hlotool.ir import Literal, Module, Shape, UnsupportedError, dtype_of
 from hlotool.ir.devices import topology_of
 from hlotool.ir.effects import is_pure_computation
 from hlotool.lazy_dataclass import dataclass
@@ -25,6 +25,9 @@ __all__ = ["Place", "Step", "program_of"]
 Array: TypeAlias = npt.NDArray[Any]
 Place: TypeAlias = int | Literal
 """Where a result is: a place, or a constant."""
+
+_Call: TypeAlias = tuple[Callable[..., tuple[Array, ...]], tuple[int, ...], tuple[int, ...]]
+"""A function, the places of its arguments, and those that nothing reads after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,34 +68,41 @@ class _Program:
 
     def __init__(self, parameters: Sequence[Shape], steps: Sequence[Step], results: Sequence[Place]) -> None:
         self._parameters, self._steps = tuple(parameters), tuple(steps)
+        self._leaves = [(dtype_of(s.element_type), s.dimensions) if s.is_static else None for s in parameters]
+        self._calls = [(step.executable.run, step.inputs, step.dying) for step in steps]
         self._results = tuple([one if isinstance(one, int) else one.value() for one in results])
         self._owned = frozenset(place for step in steps if step.owned for place in step.outputs)
 
     def alone(self, *arrays: object) -> tuple[Array, ...]:
         """Run on one device with arrays alone."""
-        return self._run(arrays, lambda executable, inputs: executable.run(*inputs))
+        return self._run(arrays, self._calls)
 
     def work(self, device: Device, arrays: Sequence[object]) -> tuple[Array, ...]:
         """One device's part in a run."""
+        return self._run(arrays, [(_on(step.executable, device), step.inputs, step.dying) for step in self._steps])
 
-        def call(executable: Executable, inputs: Sequence[Array]) -> tuple[Array, ...]:
-            return executable.run(*inputs) if executable.work is None else executable.work(device, inputs)
-
-        return self._run(arrays, call)
-
-    def _run(
-        self, arrays: Sequence[object], call: Callable[[Executable, Sequence[Array]], tuple[Array, ...]]
-    ) -> tuple[Array, ...]:
-        given = check_arrays(self._parameters, arrays)
-        values: dict[int, Array] = dict(enumerate(given))
-        for step in self._steps:
-            results = call(step.executable, [values[place] for place in step.inputs])
-            values.update(zip(step.outputs, results, strict=True))
-            for place in step.dying:  # memory that nothing reads any more is for others
-                del values[place]
+    def _run(self, arrays: Sequence[object], calls: Sequence[_Call]) -> tuple[Array, ...]:
+        given = self._checked(arrays)
+        values: list[Any] = [*given]
+        for run, inputs, dying in calls:
+            values += run(*[values[place] for place in inputs])
+            for place in dying:  # memory that nothing reads any more is for others
+                values[place] = None
         return self._apart(given, values)
 
-    def _apart(self, given: Sequence[Array], values: Mapping[int, Array]) -> tuple[Array, ...]:
+    def _checked(self, arrays: Sequence[object]) -> Sequence[Array]:
+        """The arguments as they are, or converted; InputError names one that does not fit."""
+        if len(arrays) == len(self._leaves):
+            for leaf, array in zip(self._leaves, arrays, strict=True):
+                if leaf is None or type(array) is not np.ndarray or array.dtype is not leaf[0]:
+                    break
+                if array.shape != leaf[1] or not array.flags.c_contiguous:
+                    break
+            else:
+                return arrays  # type: ignore[return-value]
+        return check_arrays(self._parameters, arrays)
+
+    def _apart(self, given: Sequence[Array], values: Sequence[Array]) -> tuple[Array, ...]:
         """The results, none of them in memory of an argument, of a constant, or of another one."""
         results: list[Array] = []
         taken = set[int]()
@@ -126,6 +136,12 @@ class _Program:
             yield sum(lying.values()) + step.executable.memory.arena_bytes
             for place in step.dying:
                 lying.pop(place, None)
+
+
+def _on(executable: Executable, device: Device) -> Callable[..., tuple[Array, ...]]:
+    """Runs a part as a device, where its backend knows of any."""
+    work = executable.work
+    return executable.run if work is None else lambda *arrays: work(device, arrays)
 
 
 def _refused(*arrays: object) -> NoReturn:
