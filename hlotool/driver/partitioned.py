@@ -86,7 +86,8 @@ class _Compilation:
     def executable(self) -> Executable:
         cut_, pieces, places = self._parts()
         self._tell(cut_)
-        parts = tuple([self._made(piece, pieces) for piece in pieces])
+        given = self._given(pieces)
+        parts = tuple([self._made(piece, given) for piece in pieces])
         steps = [
             Step(one, piece.inputs, piece.outputs, piece.dying, self._maker(piece.part).capabilities.donates)
             for piece, one in zip(pieces, parts, strict=True)
@@ -108,8 +109,8 @@ class _Compilation:
         while True:
             cut_ = clusters_of(self.backend, self.module, against)
             pieces, places = self._pieces(cut_)
-            clusters = (piece for piece in pieces if piece.part.compiled)
-            if all(self._try(piece, pieces, against) for piece in clusters):
+            given, clusters = self._given(pieces), (piece for piece in pieces if piece.part.compiled)
+            if all(self._try(piece, given, against) for piece in clusters):
                 return cut_, pieces, places
 
     def _pieces(self, cut_: Partition) -> tuple[list[_Piece], list[Place]]:
@@ -158,10 +159,14 @@ class _Compilation:
     def _maker(self, part: Part) -> Backend:
         return self.backend if part.compiled else self.fallback
 
-    def _try(self, piece: _Piece, pieces: Sequence[_Piece], against: dict[str, str]) -> bool:
+    def _given(self, pieces: Sequence[_Piece]) -> frozenset[int]:
+        """The places of arrays that the parts which make them give away."""
+        return frozenset(p for piece in pieces if self._maker(piece.part).capabilities.donates for p in piece.outputs)
+
+    def _try(self, piece: _Piece, given: Collection[int], against: dict[str, str]) -> bool:
         """Whether the backend compiles a cluster; where not, the reason is `against` all that is in it."""
         try:
-            self._made(piece, pieces)
+            self._made(piece, given)
         except UnsupportedError as error:
             reason = " ".join(str(error).split())
         except HloError:
@@ -177,10 +182,10 @@ class _Compilation:
         against.update((node.name, reason) for node in piece.part.nodes)
         return False
 
-    def _made(self, piece: _Piece, pieces: Sequence[_Piece]) -> Executable:
+    def _made(self, piece: _Piece, given: Collection[int]) -> Executable:
         """The executable of a part, compiled once."""
         maker, module = self._maker(piece.part), piece.cut.module
-        donation = self._donation(piece, pieces)
+        donation = self._donation(piece, given)
         names = tuple(node.name for node in piece.part.nodes), tuple(one.name for one in piece.cut.results)
         key = (piece.part.compiled, names, donation.arguments)
         if key not in self.made:
@@ -192,15 +197,14 @@ class _Compilation:
             self.made[key] = self.compiled(whole, module, options)
         return self.made[key]
 
-    def _donation(self, piece: _Piece, pieces: Sequence[_Piece]) -> Donation:
-        """What a part may overwrite: what only other parts made that give it away, and nothing reads later."""
+    def _donation(self, piece: _Piece, given: Collection[int]) -> Donation:
+        """What a part may overwrite: what is `given` away, and nothing reads later."""
         plain = all(is_plain(shape) for shapes in program_shape(piece.cut.module) for shape in shapes)
         if not plain or not self._maker(piece.part).capabilities.donates or topology_of(self.module).devices > 1:
             return NOTHING_DONATED
-        givers = (other for other in pieces if self._maker(other.part).capabilities.donates)
-        given = {place for other in givers for place in other.outputs}.intersection(piece.dying)
-        counts = Counter(piece.inputs)
-        return Donation(frozenset(n for n, place in enumerate(piece.inputs) if place in given and counts[place] == 1))
+        dying, counts = set(piece.dying), Counter(piece.inputs)
+        free = (n for n, place in enumerate(piece.inputs) if place in given and place in dying and counts[place] == 1)
+        return Donation(frozenset(free))
 
     # ---- what is said
 
