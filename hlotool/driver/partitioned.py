@@ -131,8 +131,9 @@ class _Compilation:
         order = {one: number for number, one in enumerate(self.entry)}
         pieces = []
         for part, keep in zip(cut_.parts, kept, strict=True):
-            results = sorted((one for one in keep if one in wanted), key=order.__getitem__)
-            made = cut(keep, results or [self.by_name[part.nodes[-1].name]])
+            inside = sorted(keep, key=order.__getitem__)
+            results = [one for one in inside if one in wanted] or [self.by_name[part.nodes[-1].name]]
+            made = cut(inside, results, in_order=True)
             inputs = [place for one in made.parameters for place in _places(one, places)]
             pieces.append(_Piece(part, made, tuple(inputs), tuple(p for one in made.results for p in take(one))))
         ends: list[Place] = []
