@@ -32,7 +32,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.marshalling import copied_to_donated, is_plain
-from hlotool.runtime.parts import Place, Step, program_of
+from hlotool.runtime.part_by_part import Place, Step, program_of
 
 __all__ = ["in_parts"]
 
