@@ -14,13 +14,16 @@ from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "LINE", "NAMES", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here",
+    "LINE", "NAMES", "WASM", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here",
     "without_tiles",
 ]  # fmt: skip
 
 
 LINE = 64
 """Bytes of a line of the caches."""
+
+WASM = "wasm32-unknown-unknown"
+"""The triple of WebAssembly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,20 @@ class Machine:
         return "" if self.portable else _ARCHITECTURES.get(name, "")
 
     @property
+    def is_wasm(self) -> bool:
+        """Whether it is WebAssembly: addresses of 32 bits, one thread, and instructions that engines check at load."""
+        return self.triple.startswith("wasm32")
+
+    @property
     def is_big_endian(self) -> bool:
         """Whether numbers lie in memory with their high bytes first."""
         return self.triple.partition("-")[0] in _BIG_ENDIAN
+
+    @property
+    def vscale(self) -> int:
+        """How often 128 bits scalable vectors have, where code is for such of one size (SVE); 0 where it is not."""
+        wide = self.architecture == "aarch64" and self.has("sve") and self.vector_bits > 128
+        return self.vector_bits // 128 if wide else 0
 
     def lanes(self, bits: int) -> int:
         """Elements of `bits` bits in one vector register."""
@@ -159,6 +173,17 @@ def named(text: str) -> Machine:
         machine = replace(mine, triple="x86_64-unknown-linux-gnu", cpu=name, features="", vector_bits=_LEVELS[name])
     elif name == "aarch64":
         machine = replace(mine, triple="aarch64-unknown-linux-gnu", cpu="generic", features="+neon", vector_bits=128)
+    elif name in _SVE:
+        machine = replace(
+            mine, triple="aarch64-unknown-linux-gnu", cpu=name, features="+neon,+sve", vector_bits=_SVE[name]
+        )
+    elif name in _RISCV:
+        machine = replace(
+            mine, triple="riscv64-unknown-linux-gnu", cpu="generic-rv64", features=_RISCV[name], vector_bits=128,
+            portable=True,
+        )  # fmt: skip
+    elif name in _WASM:
+        machine = Machine(triple=WASM, cpu="mvp", features=_WASM[name], vector_bits=128, portable=True)
     elif name == "generic":
         triple, changes = _triple(changes, mine.triple)
         features = _GENERIC_FEATURES.get(triple.partition("-")[0], "")
@@ -180,11 +205,12 @@ def of_triple(triple: str, name: str | None = None) -> Machine:
     """
     architecture = _ARCHITECTURES.get(triple.partition("-")[0], "")
     if name is None:
-        name = {"x86_64": "x86-64", "aarch64": "aarch64"}.get(architecture, "generic")
+        name = {"x86_64": "x86-64", "aarch64": "aarch64", "wasm32": "wasm32-simd128"}.get(architecture, "generic")
     if name.partition(",")[0] == "generic":
         return named(f"{name},triple={triple}")
     machine = named(name)
-    if machine.architecture != architecture:
+    own, wanted = (text.partition("-")[0] for text in (machine.triple, triple))
+    if _ARCHITECTURES.get(own, own) != _ARCHITECTURES.get(wanted, wanted):
         raise ValueError(f"cpu {name} is none of {triple}")
     _triple([f"triple={triple}"], triple)
     return replace(machine, triple=triple)
@@ -254,12 +280,26 @@ def _may_use_tiles() -> bool:
 _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
 """The levels of the x86-64 psABI, with the vectors that each has."""
 
-NAMES = ("host", *_LEVELS, "aarch64", "generic")
+_PLAIN_WASM = "+bulk-memory,+mutable-globals,+nontrapping-fptoint,+sign-ext"
+_WASM = {"wasm32": _PLAIN_WASM, "wasm32-simd128": f"{_PLAIN_WASM},+simd128"}
+"""WebAssembly as engines had it from 2021 on (Safari 15), and with its vectors, which they had from 2023 on (Safari
+16.4): of "Roadmap", webassembly.org/features.  Nothing is known of the caches, and there is one thread."""
+
+_SVE = {"neoverse-v1": 256, "a64fx": 512}
+"""Processors with scalable vectors of more than 128 bits, and how many their vectors have (Arm Neoverse V1 Technical
+Reference Manual; A64FX Microarchitecture Manual)."""
+
+_RISCV = {"rv64gc": "+m,+a,+f,+d,+c", "rv64gcv": "+m,+a,+f,+d,+c,+v"}
+"""RISC-V as Linux wants it, without and with vectors (of 128 bits and more), by the names of its instruction sets."""
+
+NAMES = ("host", *_LEVELS, "aarch64", *_SVE, *_RISCV, *_WASM, "generic")
 """What `named` knows."""
 
-_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64"}
+_ARCHITECTURES = {
+    "x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64", "wasm32": "wasm32",
+}  # fmt: skip
 
-_GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
+_GENERIC_FEATURES = {"riscv64": _RISCV["rv64gc"]}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""
 
 _BIG_ENDIAN = frozenset({"s390x", "ppc64", "powerpc64", "ppc", "powerpc", "sparcv9", "aarch64_be", "mips64", "mips"})

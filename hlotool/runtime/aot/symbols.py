@@ -1,4 +1,4 @@
-"""The sizes of the functions in an object, by their names: what ELF's table of symbols says.
+"""The sizes of the functions in an object, by their names; of ELF, what its table of symbols says.
 
 System V Application Binary Interface, chapter 4, Object Files.
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from hlotool.runtime.aot.symbols_by_place import coff_functions, mach_o_functions
+from hlotool.runtime.aot.symbols_wasm import wasm_functions
+
 __all__ = ["function_sizes"]
 
 _SYMBOLS, _FUNCTION = 2, 2
@@ -15,7 +18,13 @@ _SYMBOLS, _FUNCTION = 2, 2
 
 
 def function_sizes(data: bytes) -> dict[str, int]:
-    """Bytes of code by function; nothing of what is no ELF of 64 bits."""
+    """Bytes of code by function; nothing of what is no object for a system that libraries are for."""
+    if data.startswith(b"\0asm"):
+        return dict(wasm_functions(data))
+    if data.startswith(b"\xcf\xfa\xed\xfe"):
+        return dict(mach_o_functions(data))
+    if data.startswith((b"\x64\x86", b"\x64\xaa")):
+        return dict(coff_functions(data))
     if data[:5] != b"\x7fELF\x02":
         return {}
     order = "<" if data[5] == 1 else ">"
