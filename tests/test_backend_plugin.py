@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-import shutil
+import subprocess
+import sys
 import threading
 import time
-import tomllib
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -83,18 +84,18 @@ def arrays(module: Module) -> list[Any]:
 # ---- the package
 
 
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """A folder in which the sample is installed."""
-    home = tmp_path / "packages"
-    project = tomllib.loads((SAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    information = home / f"hlotool_numpy-{project['version']}.dist-info"
-    information.mkdir(parents=True)
-    shutil.copy(SAMPLE / "numpy_backend.py", home)
-    (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: 1.0\n")
-    ((group, rows),) = project["entry-points"].items()
-    (information / "entry_points.txt").write_text(f"[{group}]\n" + "".join(f"{n} = {v}\n" for n, v in rows.items()))
-    return home
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the sample is installed, from its wheel."""
+    pytest.importorskip("hatchling", reason="hatchling is not installed")
+    folder = tmp_path_factory.mktemp("sample")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(command, cwd=SAMPLE, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "packages")
+    return folder / "packages"
 
 
 def test_the_sample_is_small() -> None:
