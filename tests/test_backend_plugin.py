@@ -467,6 +467,32 @@ def test_threads_share_a_program(register: Register) -> None:
     assert wrong == []
 
 
+def test_arrays_go_from_part_to_part_as_they_are(register: Register) -> None:
+    """No part gets a copy of what another one made, and the caller gets what the last one made."""
+    made: list[Any] = []
+    given_: list[Any] = []
+
+    def compile_(module: Module, options: Any) -> Executable:
+        def function(*own: Any) -> Any:
+            given_.extend(own)
+            results = evaluate(module, own)
+            made.extend(results)
+            return results
+
+        return executable_of(module, function)
+
+    register(mine(compile=compile_, fallback="other"))
+    register(mine(compile=compile_, name="other", fallback=None, supports=None))
+    executable = compile_module(parse(MODULE), "mine")
+    x, y = arrays(executable.module)
+    (result,) = executable(x, y)
+    added, sorted_, multiplied, negated = made
+    wanted = [x, y, added, sorted_, added, multiplied]
+    assert len(given_) == len(wanted)
+    assert all(any(one is found for found in given_) for one in wanted)
+    assert result is negated
+
+
 def test_what_lies_between_parts_is_donated(register: Register) -> None:
     """Where both backends know what that is, nothing else reads it, and no result is in it."""
     donated: list[list[int]] = []
