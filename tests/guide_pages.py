@@ -140,8 +140,10 @@ def missing(says: str) -> str:
     return next((lack for name, lack in tools.items() if f"needs {name}" in says and shutil.which(name) is None), "")
 
 
-def run_page(path: Path, folder: Path) -> tuple[list[Step], list[str]]:
-    """Execute a page in an empty directory: what came of its commands, and what was skipped and why."""
+def run_page(path: Path, folder: Path, packages: Path | None = None) -> tuple[list[Step], list[str]]:
+    """Execute a page in an empty directory: what came of its commands, and what was skipped and why.
+
+    Beside hlotool, what is in the folder `packages` is installed."""
     work, jobs = folder / "work", folder / "jobs"
     jobs.mkdir()
     shutil.copytree(ROOT / "samples", work / "samples")
@@ -173,7 +175,7 @@ def run_page(path: Path, folder: Path) -> tuple[list[Step], list[str]]:
             run = f'{python} "{jobs}/run_blocks.py" "{jobs}/program{number}"'
             commands.append((run, "output varies", "", (0, 0)))
     (jobs / "run_blocks.py").write_text(_PYTHON)
-    return _run_all(commands, work, jobs), skipped
+    return _run_all(commands, work, jobs, packages), skipped
 
 
 def _write_program(path: Path, program: list[tuple[str, str]]) -> None:
@@ -182,7 +184,9 @@ def _write_program(path: Path, program: list[tuple[str, str]]) -> None:
     path.write_bytes(pickle.dumps(program))
 
 
-def _run_all(commands: list[tuple[str, str, str, tuple[int, int]]], work: Path, jobs: Path) -> list[Step]:
+def _run_all(
+    commands: list[tuple[str, str, str, tuple[int, int]]], work: Path, jobs: Path, packages: Path | None
+) -> list[Step]:
     """All commands in one shell, one after the other."""
     programs = jobs / "bin"
     programs.mkdir()
@@ -197,7 +201,8 @@ def _run_all(commands: list[tuple[str, str, str, tuple[int, int]]], work: Path, 
         script += [f'date +%s.%N >"{job}.start"', f'eval "$(cat "{job}.sh")" >"{job}.out" 2>&1 </dev/null']
         script += [f'echo $? >"{job}.code"; date +%s.%N >"{job}.end"']
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    env = environment(PATH=path, PYTHONPATH=None, HLOTOOL_STRICT=None)
+    installed = None if packages is None else str(packages)
+    env = environment(PATH=path, PYTHONPATH=installed, HLOTOOL_STRICT=None)
     subprocess.run(["bash", "-c", "\n".join(script)], cwd=work, env=env, check=True)
     steps = []
     for number, (command, says, shown, place) in enumerate(commands):

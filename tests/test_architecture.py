@@ -33,10 +33,10 @@ MAY_IMPORT = {
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
     "lsp": {"ir", "text", "lint", "analysis"},
     "starters": {"ir", "passes", "driver"},
-    "frontends": _COMPILER | {"harness", "inspect"},
+    "frontends": set(),
     "numpy": _COMPILER | {"frontends"},
     "jax": _COMPILER | {"frontends", "harness"},
-    "torch": _COMPILER | {"frontends"},
+    "torch": _COMPILER | {"frontends", "inspect"},
     "tensorflow": _COMPILER | {"frontends"},
 }
 MAY_USE = {  # the rooms of codegen, of one another
@@ -74,7 +74,7 @@ LIBRARIES = {  # beyond the standard library
     "driver": set(),
     "lsp": {"pygls", "lsprotocol"},
     "starters": set(),
-    "frontends": {"numpy", "ml_dtypes", "graphviz"},
+    "frontends": set(),
     "numpy": {"numpy", "ml_dtypes"},
     "jax": {"numpy", "ml_dtypes", "jax", "jaxlib"},
     "torch": {"numpy", "ml_dtypes", "torch"},

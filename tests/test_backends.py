@@ -28,7 +28,7 @@ INSTALLED = '''
 import json, sys
 from dataclasses import replace
 from hlotool.codegen.cpu.target import CPU as USUAL
-from hlotool.driver import Backend, find_backend, native_backend
+from hlotool.driver import Backend, Capabilities, find_backend, native_backend
 
 CPU = find_backend("cpu")
 
@@ -41,14 +41,14 @@ def compile(module, options):
 def code(module, options, stage):
     return (f"{stage} of {module.name} for {options.machine.cpu}",)
 
-WHOLE = Backend(compile=compile, code=code, donates=True, has_time_limit=True)
-PLAIN = Backend(compile=compile)
+WHOLE = Backend(name="whole", compile=compile, code=code, capabilities=CPU.capabilities)
+PLAIN = Backend(name="plain", compile=compile)
 
 def emit_loop(name, instruction, machine, in_place, there):
     print("mine:", instruction.name, file=sys.stderr)
     return USUAL.emitters["fusion"](name, instruction, machine, in_place, there)
 
-TARGET = native_backend(replace(USUAL, name="mine", emitters={**USUAL.emitters, "fusion": emit_loop}))
+TARGET = native_backend(replace(USUAL, name="target", emitters={**USUAL.emitters, "fusion": emit_loop}))
 '''
 
 

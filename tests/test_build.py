@@ -26,6 +26,7 @@ from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.compare import compare_with_truth, verdict_of
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir import InputError, Module, UnsupportedError, dtype_of
+from hlotool.runtime.aot import code as library_code
 from hlotool.runtime.aot.interface import Array
 from hlotool.runtime.aot.metadata import read_metadata
 from hlotool.runtime.aot.symbols import function_sizes
@@ -460,7 +461,7 @@ def test_the_same_bytes_every_time(hlotool: Run, tmp_path: Path) -> None:
     for folder, seed in (("one", "1"), ("other", "2")):
         done = hlotool(
             "build", SAMPLES / "mlp_step.hlo", "-o", folder, "--kind", "shared",
-            env={"PYTHONHASHSEED": seed, "HLOTOOL_THREADS": seed},
+            env={"PYTHONHASHSEED": seed, "HLOTOOL_THREADS": seed, "HLOTOOL_CACHE": "off"},
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
@@ -469,10 +470,43 @@ def test_the_same_bytes_every_time(hlotool: Run, tmp_path: Path) -> None:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes(), name
 
 
-def test_the_same_bytes_whatever_was_built_before(tmp_path: Path) -> None:
+def test_the_same_bytes_whatever_was_built_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HLOTOOL_CACHE", "off")
     module = read(model("switch"))
     objects = {build(module, tmp_path, kind="object").library.object for _ in range(12)}
     assert len(objects) == 1
+
+
+def test_the_cache_has_objects_of_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bytes with and without; whatever is different in one is another one."""
+    module, other = read(SAMPLES / "mlp_step.hlo"), read(SAMPLES / "mean.hlo")
+    made: list[bytes] = []
+    make = library_code._made
+
+    def counted(*arguments: Any) -> tuple[bytes, list[str]]:
+        found = make(*arguments)
+        made.append(found[0])
+        return found
+
+    monkeypatch.setattr(library_code, "_made", counted)
+    monkeypatch.setenv("HLOTOOL_CACHE", "off")
+    whole = build(module, tmp_path).library
+    monkeypatch.setenv("HLOTOOL_CACHE", str(tmp_path / "cache"))
+    for _ in range(2):
+        found = build(module, tmp_path).library
+        assert (found.object, found.manifest) == (whole.object, whole.manifest)
+    assert len(made) == 2
+    levels = [named("x86-64-v2"), named("x86-64-v3")]
+    changes: list[dict[str, Any]] = [
+        {"name": "renamed"}, {"donate": [0]}, {"weights_above": 0}, {"machines": levels[:1]}, {"machines": levels},
+        {"machines": levels[1:]},
+    ]  # fmt: skip
+    for count, options in enumerate(changes, 3):
+        build(module, tmp_path, **options)
+        assert len(made) == count
+    build({"run": module, "mean": other}, tmp_path)
+    build({"walk": module, "mean": other}, tmp_path)
+    assert len(set(made)) == len(made) - 1 == 9
 
 
 def test_sizes(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from hlotool.frontends.cluster_drawing import draw_clusters, draw_clusters_svg
-from hlotool.frontends.clusters import Node, Partition, partition
+from hlotool.analysis.clusters import Node, Partition, partition
+from hlotool.inspect.cluster_drawing import draw_clusters, draw_clusters_svg
 from hlotool.inspect.render import find_dot
 from hlotool.ir import InputError
 

@@ -2,7 +2,8 @@
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
-414x buffers, 416x operands of products, 418x what runs side by side, 419x derivatives and batches.
+414x buffers, 416x operands of products, 418x what runs side by side, 419x derivatives and batches,
+421x clusters of backends.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -544,6 +545,20 @@ _ROWS = (
           "loop goes over the examples.",
           _main("x = f32[8] parameter(0)\nn = f32[] parameter(1)\n"
                 "ROOT y = f32[8] reduce-window(x, n), window={size=3 pad=1_1}, to_apply=add", _ADD), "vmap{size=4}"),
+    _kind(4210, "note clusters", "cluster", "a backend compiles a cluster of instructions",
+          "From the first to the last one named, in one module of so many `operations` that do so much `work` "
+          "(operations and bytes moved, as 'hlotool cost' counts them).  Arguments and results go to and from other "
+          "parts, or the caller."),
+    _kind(4211, "refuse clusters", "unsupported", "an instruction is left to the backend that does the rest",
+          "The chosen backend does not support it, or would not compile the cluster that it was in; the reason says "
+          "which.  'hlotool explain clusters FILE BACKEND' shows all of them, and what each would bring."),
+    _kind(4212, "refuse clusters", "little-work", "a cluster is not worth a call",
+          "The backend could compile the instruction, but the cluster around it does less `work` than the backend "
+          "declares to be worth the call."),
+    _kind(4213, "note compiler", "backend-failed", "a backend failed and another does its work",
+          "A backend of another package raised an error of Python's where it should compile a cluster or say whether "
+          "it can, which is a bug in that package.  Another backend compiles these instructions.  With --strict it is "
+          "an error."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
     _kind(4197, "rewrite grad", "differentiate", "a module computes gradients", "The entry returns the gradients of a "

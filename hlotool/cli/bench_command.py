@@ -26,8 +26,10 @@ from hlotool.analysis.elided import refuse_elided
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.analysis.roofline import Roof
 from hlotool.cli.common import read_module
+from hlotool.cli.completion import backends
 from hlotool.cli.errors import CheckFailed
 from hlotool.cli.options import (
+    check_backend,
     cpus_option,
     devices_options,
     donate_option,
@@ -78,6 +80,7 @@ class BenchOptions:
     donate: Donate
     replicas: int | None
     partitions: int | None
+    backends: tuple[str, ...]
     against: tuple[str, ...]
     xla_python: str | None
     inputs: str | None
@@ -133,6 +136,10 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False), metavar="FILE...")
 @variants_options
 @devices_options
+@click.option(
+    "--backend", "backends", multiple=True, default=("cpu",), show_default=True, metavar="NAME",
+    help="cpu, evaluate, or an installed one; several take turns.", shell_complete=backends,
+)  # fmt: skip
 @click.option(
     "--against",
     type=click.Choice(["xla", "evaluate", "op-by-op"]),
@@ -195,6 +202,8 @@ def command(**given: Any) -> None:
         old = _read_baseline(options.baseline)
     elif options.baseline is not None and len(options.files) > 1:
         raise click.UsageError("--baseline OLD.hlo goes with one FILE")
+    for backend in options.backends:
+        check_backend(backend)
     os.environ["HLOTOOL_CACHE"] = "off"  # of this process: compile times are those of a first compilation
     roof: Roof | None = None
     cases: list[Case] = []
@@ -289,10 +298,13 @@ def _contestants(program: Program, options: BenchOptions) -> list[Entrant]:
     parse = partial(hlotool.parse, program.text)
     pipelines, digest = options.pipelines, _digest(program.text)
     found: list[Entrant] = []
-    for (chosen, passes), (name, machine) in product(pipelines.items(), options.machines.items() or [("", None)]):
+    machines = options.machines.items() or [("", None)]
+    for (chosen, passes), (name, machine), backend in product(pipelines.items(), machines, options.backends):
         label = "hlotool" if len(pipelines) == 1 else f"hlotool {chosen}"
         label += f" --cpu {name}" if name else ""
-        found.append(Entrant(_native(label, program, options, passes, machine), digest, passes, name))
+        label += f" --backend {backend}" if backend != "cpu" else ""
+        native = _native(label, program, options, passes, machine, backend)
+        found.append(Entrant(native, digest, passes, name if backend == "cpu" else None))
     if "evaluate" in options.against:
         evaluator = Native("evaluate", parse, partial(compile_module, backend="evaluate"), program.arguments)
         found.append(Entrant(evaluator, digest))
@@ -309,15 +321,16 @@ def _contestants(program: Program, options: BenchOptions) -> list[Entrant]:
         check_arrays(inputs_of(old.module), old.arguments, _shapes(old.module))
         (name, machine), *_ = options.machines.items() or [("", None)]
         passes = options.baseline_passes or next(iter(pipelines.values()))
-        found.append(Entrant(_native(_BASELINE, old, options, passes, machine), _digest(old.text), passes, name))
+        native = _native(_BASELINE, old, options, passes, machine, options.backends[0])
+        found.append(Entrant(native, _digest(old.text), passes, name))
     return found
 
 
 def _native(
-    label: str, program: Program, options: BenchOptions, passes: str, machine: Machine | None
-) -> Native:  # fmt: skip
+    label: str, program: Program, options: BenchOptions, passes: str, machine: Machine | None, backend: str
+) -> Native:
     compile_ = partial(
-        compile_module, pipeline=named_pipeline(passes), threads=options.threads, machine=machine,
+        compile_module, backend=backend, pipeline=named_pipeline(passes), threads=options.threads, machine=machine,
         donate=options.donate,
     )  # fmt: skip
     return Native(label, partial(hlotool.parse, program.text), compile_, program.arguments, _overwritten)
@@ -413,7 +426,7 @@ def _rebuilt(old: Old, build: str | None, program: Program, options: BenchOption
         if old.module != _digest(source.text):
             return None
     machine = named(old.cpu) if old.cpu else None
-    found = _native(_BASELINE, source, options, old.pipeline, machine)
+    found = _native(_BASELINE, source, options, old.pipeline, machine, "cpu")
     found.start()
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -19,6 +20,7 @@ from hlotool.cli.options import (
     devices_options,
     donate_option,
     format_option,
+    is_given,
     numerics_options,
     optional_file_argument,
     threads_option,
@@ -28,7 +30,7 @@ from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.cli.trace_options import trace_option, traced
 from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine
-from hlotool.driver import compile_module, on_devices
+from hlotool.driver import compile_module, find_backend, on_devices
 from hlotool.inspect.dump import Dump
 from hlotool.inspect.memory import buffer_plan, plan_text
 from hlotool.ir import UnsupportedError
@@ -53,6 +55,7 @@ __all__ = ["command"]
     "nvptx:CHIP PTX, or what it launches.",
 )
 @backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), or an installed one.")
+@click.option("--decisions", is_flag=True, help="Say on standard error what was decided, and why.")
 @donate_option
 @devices_options
 @cpu_option
@@ -67,6 +70,7 @@ def command(
     output: str | None,
     stage: str | None,
     backend: str,
+    decisions: bool,
     donate: Donate,
     replicas: int | None,
     partitions: int | None,
@@ -87,10 +91,13 @@ def command(
     results, run_NAME_arena_bytes bytes aligned to 64, and run_NAME_constants, then two words that are zero.  Steps run
     one after the other unless hlo_parallel and hlo_parallel_awake (function, arguments, tasks, status) are defined
     elsewhere.
+
+    A backend that compiles clusters of instructions gets the module as it is; the passes are for what it leaves.
     """
     if stage == "object" and output in (None, "-"):
         raise click.UsageError("--emit object needs -o FILE: it is binary")
     check_backend(backend)
+    whole = _takes_whole_modules(backend)
     module = on_devices(choice.module(file), replicas, partitions)
     progress, log = Progress(), DecisionLog()
     name = file or choice.start_from or ""
@@ -98,22 +105,42 @@ def command(
         start = time.perf_counter()
         with traced(trace, module, str(choice.pipeline())) as watched:
             watched.decisions = log.decisions  # the drawings of the dump have them as they come
-            optimised = choice.apply(module, [*instruments, *shown], watched, progress)
+            optimised = choice.apply(module, [*instruments, *shown], watched, progress) if whole else module
         log.rewrites = watched.rewrites
         executable = compile_module(
-            optimised, backend, pipeline="none", threads=threads, machine=machine, log=log,
-            instruments=[*instruments, *shown],
+            optimised, backend, pipeline="none" if whole else choice.pipeline(), threads=threads, machine=machine,
+            log=log, instruments=[*instruments, *shown],
             excess_precision=excess_precision, flush_denormals=flush_denormals, donate=donate,
             to_run=False,
         )  # fmt: skip
         seconds = time.perf_counter() - start
         for one in instruments:
             _dump_code(one, executable)
+    for decision in log if decisions else ():
+        say(str(decision), err=True)
     if output is not None or stage is not None:
         _write(executable, stage or "hlo", output)
     if output not in (None, "-") or (output is None and stage is None):
         summary = _summary(name, module.instruction_count(), executable, backend, seconds)
         click.echo(json.dumps(summary) if form == "json" else _text(summary))
+        if executable.partition is not None and form != "json":
+            say(f"{backend}: {executable.partition.report().text()}")
+
+
+_WATCHING = (
+    "start_from", "stop_after", "rewrite_limit", "check_each", "time_passes", "pass_statistics", "statistics_to",
+    "trace",
+)  # fmt: skip
+"""Options that say what becomes of the module in passes ahead of the backend."""
+
+
+def _takes_whole_modules(backend: str) -> bool:
+    """Whether passes run ahead of the backend; UsageError for options about them where they do not."""
+    whole = find_backend(backend).fallback is None
+    if not whole and is_given(*_WATCHING):
+        words = "what stops or watches passes is for backends that come after them"
+        raise click.UsageError(f"--backend {backend} gets the module ahead of the passes: {words}")
+    return whole
 
 
 def _dump_code(dump: Dump, executable: Executable) -> None:
@@ -133,6 +160,8 @@ def _write(executable: Executable, stage: str, output: str | None) -> None:
         case "object":
             assert output is not None
             program, machine = executable.program, executable.machine
+            if executable.parts:
+                raise UnsupportedError("several backends made parts of the program: there is no one archive of it")
             if program is None or machine is None:
                 raise UnsupportedError("the evaluator runs the module: there is no native code to write")
             archive = archive_of(program, executable.objects, machine)
@@ -146,7 +175,10 @@ def _write(executable: Executable, stage: str, output: str | None) -> None:
 
 def _summary(file: str, before: int, executable: Executable, backend: str, seconds: float) -> dict[str, Any]:
     program = executable.program or executable.launches
-    kernels = () if program is None else program.kernels
+    programs = [one.program or one.launches for one in executable.parts] or [program]
+    kernels = [use for one in programs if one is not None for use in one.kernels]
+    cut = executable.partition
+    clusters = {} if cut is None else {"clusters": asdict(cut.report())}
     return {
         "schema_version": 1,
         "kind": "compile",
@@ -154,14 +186,15 @@ def _summary(file: str, before: int, executable: Executable, backend: str, secon
         "instructions": before,
         "instructions_after": executable.module.instruction_count(),
         "outside_fusions": sum(len(c) for c in fusible_computations(executable.module)),
-        "backend": "evaluate" if program is None else backend,
+        "backend": "evaluate" if program is None and not executable.parts else backend,
         "kernels": len(kernels),
         "parallel_kernels": sum(use.parallel for use in kernels),
         "arena_bytes": executable.memory.arena_bytes,
         "peak_bytes": executable.memory.peak_bytes,
-        "code_bytes": sum(map(len, executable.objects)),
+        "code_bytes": sum(len(code) for one in executable.parts or [executable] for code in one.objects),
         "donated": {f"out{result}": f"arg{number}" for result, number in sorted(executable.donated.items())},
         "seconds": round(seconds, 4),
+        **clusters,
     }
 
 

@@ -21,16 +21,17 @@ __all__ = ["command"]
 @click.option(
     "--stage",
     type=click.Choice(["hlo", "llvm", "asm", "ptx", "launches"]),
-    default="llvm",
-    show_default=True,
-    help="Optimised HLO as code generation gets it, LLVM IR, or assembly; for nvptx:CHIP PTX, or what it launches.",
+    help="Optimised HLO as code generation gets it, LLVM IR (the default, where there is any), or assembly; for "
+    "nvptx:CHIP PTX, or what it launches.",
 )
 @backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), or an installed one.")
 @passes_options()
 @strict_option
 @cpu_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
-def command(file: str, stage: str, backend: str, passes: str, machine: Machine | None, output: str | None) -> None:
+def command(
+    file: str, stage: str | None, backend: str, passes: str, machine: Machine | None, output: str | None
+) -> None:
     """Print FILE at a stage of compilation: optimised HLO, LLVM IR or assembly, as `run` executes it.
 
     --target nvptx:sm_90 --stage ptx is for graphics processors: the kernels, in the order that --stage launches has.
@@ -38,10 +39,12 @@ def command(file: str, stage: str, backend: str, passes: str, machine: Machine |
     check_backend(backend)
     found = find_backend(backend)
     code = found.code
-    if code is None:
+    if code is None or not found.capabilities.stages:
         raise UnsupportedError(f"backend {backend} makes no code")
-    if stage not in found.stages:
-        raise UnsupportedError(f"backend {backend} makes no {stage}; it makes {', '.join(found.stages)}")
+    stages = found.capabilities.stages
+    stage = stage or ("llvm" if "llvm" in stages else stages[0])
+    if stage not in stages:
+        raise UnsupportedError(f"backend {backend} makes no {stage}; it makes {', '.join(stages)}")
     options = CompileOptions(pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict())
     texts = code(read_module(file), options, stage)
     if stage in ("hlo", "launches"):

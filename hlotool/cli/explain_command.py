@@ -12,6 +12,7 @@ import click
 
 from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
 from hlotool.analysis.decisions import Decision, DecisionLog
+from hlotool.cli.clusters_report import clusters_json, clusters_text, partition_of
 from hlotool.cli.completion import explained
 from hlotool.cli.lint_command import page_of
 from hlotool.cli.options import format_option, strict_option
@@ -44,11 +45,12 @@ _MOST = 40
 @format_option
 @strict_option
 def command(words: tuple[str, ...], file: str | None, passes: str, times: str | None, form: str) -> None:
-    """Explain a code, a fusion, or an instruction.  Without WORDS, list all codes.
+    """Explain a code, a fusion, clusters, or an instruction.  Without WORDS, list all codes.
 
     \b
         hlotool explain HLO0102                 what an error means, or a choice of a pass (HLO4012)
         hlotool explain fusion FILE A B         why A and B are in one kernel, or are not
+        hlotool explain clusters FILE BACKEND   what a backend compiles of FILE, and why it leaves the rest
         hlotool explain NAME --file FILE        what NAME was made from or became, and by which passes
     """
     if times is not None and file is None:
@@ -59,10 +61,12 @@ def command(words: tuple[str, ...], file: str | None, passes: str, times: str | 
         _explain_name(words[0], file, passes, times, form)
     elif len(words) == 4 and words[0] == "fusion":
         _explain_fusion(*words[1:], passes, form)
+    elif len(words) == 3 and words[0] == "clusters":
+        _explain_clusters(*words[1:], form)
     elif len(words) < 2:
         _explain_code(words[0] if words else None, form)
     else:
-        raise click.UsageError("expected a code, or 'fusion FILE A B', or NAME --file FILE")
+        raise click.UsageError("expected a code, or 'fusion FILE A B', or 'clusters FILE BACKEND', or NAME --file FILE")
 
 
 # ---- codes
@@ -137,6 +141,14 @@ def _explain_fusion(file: str, first: str, second: str, passes: str, form: str) 
         click.echo(json.dumps({**head, "kernel": kernel, "hops": hops, **rest}, indent=1))
     else:
         say("\n".join(_fusion_lines(answer)))
+
+
+def _explain_clusters(file: str, backend: str, form: str) -> None:
+    cut, fallback = partition_of(file, backend)
+    if form == "json":
+        click.echo(json.dumps(clusters_json(cut, backend, fallback), indent=1))
+    else:
+        say(clusters_text(cut, fallback))
 
 
 def _fusion_lines(answer: FusionAnswer) -> list[str]:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.completion import computations, instructions
-from hlotool.cli.options import file_argument, form_of, output_options, strict_option
+from hlotool.cli.clusters_report import partition_of
+from hlotool.cli.completion import backends, computations, instructions
+from hlotool.cli.options import file_argument, form_of, is_given, output_options, strict_option
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.pictures import drawn_picture
 from hlotool.cli.times_option import read_or_measure, times_option
 from hlotool.cli.viewing import view_module
 from hlotool.driver import optimise
+from hlotool.inspect.cluster_drawing import draw_clusters
 from hlotool.inspect.drawing import amounts
 from hlotool.inspect.graph import draw_scene
 from hlotool.inspect.page import PageOptions, drawing_page
@@ -55,6 +57,10 @@ _HEAT_WORDS = {"bytes": "bytes moved", "flops": "flops", "time": "s"}
     default=None,
     help="Boxes for the scopes of op_name, and parts of what has none; without either, where a computation is large.",
 )
+@click.option(
+    "--clusters", metavar="BACKEND", help="Draw the clusters that this backend compiles, and what it leaves.",
+    shell_complete=backends,
+)  # fmt: skip
 @click.option("--heat", type=click.Choice(["bytes", "flops", "time"]), help="Colour by bytes moved, flops or time.")
 @times_option("|evaluate", " (which --heat time takes), or of the evaluator")
 @strict_option
@@ -68,6 +74,7 @@ def command(
     radius: int,
     paths: tuple[str, str] | None,
     scopes: bool | None,
+    clusters: str | None,
     heat: str | None,
     times: str | None,
 ) -> None:
@@ -86,6 +93,9 @@ def command(
         times = "native"
     if form in _BINARY and output in (None, "-"):
         raise click.UsageError(f"--format {form} needs -o FILE: it is binary")
+    if clusters is not None:
+        _draw_clusters(file, clusters, output, form)
+        return
     view = view_module(file)
     module = view.module
     if passes != "none" and view.notes:
@@ -106,6 +116,19 @@ def command(
     if scopes:
         add_scopes(scene, always=True)
     text = draw_scene(scene, heat=_amounts(module, heat, seconds), heat_as=_HEAT_WORDS.get(heat or "", ""))
+    _write(text, output, form)
+
+
+def _draw_clusters(file: str, backend: str, output: str | None, form: str) -> None:
+    if is_given("computation", "around", "paths", "passes", "heat", "times", "scopes"):
+        raise click.UsageError("--clusters draws the entry, as it is cut: no other option goes with it")
+    if form == "html":
+        raise click.UsageError("--clusters makes no page: --format dot, svg, png or pdf")
+    _write(draw_clusters(partition_of(file, backend)[0]), output, form)
+
+
+def _write(text: str, output: str | None, form: str) -> None:
+    """A drawing as it is, or as a picture."""
     if form == "dot":
         write_text(output, text)
         return

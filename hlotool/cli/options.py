@@ -249,7 +249,7 @@ def check_backend(name: str) -> None:
     from hlotool.driver import backend_names, find_backend
     from hlotool.ir import UnsupportedError
 
-    if name.startswith("nvptx:"):
+    if ":" in name:  # for one of its targets
         try:
             find_backend(name)
         except UnsupportedError as error:

@@ -11,7 +11,7 @@ VARIABLES = {
     "HLOTOOL_KEEP": "MiB of freed array memory to keep for the next call.",
     "HLOTOOL_CONFIG": "A file to take in place of the nearest hlotool.toml, which gives pipelines names.",
     "HLOTOOL_STRICT": "1: as --strict, also for the library: a failure of a part of hlotool is an error.",
-    "HLOTOOL_FALLBACK": "warn (default), silent or error: what becomes of a framework's program that is not compiled.",
+    "HLOTOOL_FALLBACK": "warn (default), silent or error: what is said of a program, or a part, that another compiles.",
     "HLOTOOL_REDUCE": "How many seconds a reproducer of a pass that fails may be reduced (10), or off.",
     "HLOTOOL_XLA_PYTHON": "A Python that has jax, for comparisons with XLA (default: the one that runs hlotool).",
     "XDG_CACHE_HOME": "Where caches are; see HLOTOOL_CACHE.",

@@ -1,7 +1,7 @@
 """Which backends there are.
 
 Packages add some with an entry point in the group ``hlotool.backends``: its name is the backend's, its value a
-`Backend`.
+`Backend` of that name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from hlotool.plugins import load_plugin, plugin_names
 __all__ = ["backend_names", "find_backend"]
 
 _BUILT_IN = {"cpu": cpu.BACKEND, "evaluate": evaluator.BACKEND}
+_NVPTX = "nvptx"  # loaded when it is asked for
 
 
 def backend_names() -> list[str]:
@@ -22,15 +23,29 @@ def backend_names() -> list[str]:
 
 
 def find_backend(name: str) -> Backend:
-    """The backend of that name; UnsupportedError where there is none, or where what is installed is none."""
-    if name in _BUILT_IN:
-        return _BUILT_IN[name]
-    family, colon, chip = name.partition(":")
-    if family == "nvptx" and colon:
-        from hlotool.driver.nvptx import find
+    """The backend of that name, or for one of its targets (``nvptx:sm_90``); UnsupportedError where there is none, or
+    where what is installed is none."""
+    family, colon, target = name.partition(":")
+    found = _family(family, name)
+    if not colon:
+        return found
+    if found.at is None or (target and target not in found.targets):
+        has = f"it has {', '.join(found.targets)}" if found.targets else "it has no targets to choose from"
+        raise UnsupportedError(f"backend {family} knows no target {target!r}; {has}")
+    return found.at(target)
 
-        return find(chip)
+
+def _family(family: str, asked: str) -> Backend:
+    if family in _BUILT_IN:
+        return _BUILT_IN[family]
+    if family == _NVPTX:
+        from hlotool.driver.nvptx import FAMILY
+
+        return FAMILY
     try:
-        return load_plugin("backend", name, Backend)
+        found = load_plugin("backend", family, Backend)
     except KeyError:
-        raise UnsupportedError(f"unknown backend {name!r}; there are {', '.join(backend_names())}") from None
+        raise UnsupportedError(f"unknown backend {asked!r}; there are {', '.join(backend_names())}") from None
+    if found.name != family:
+        raise UnsupportedError(f"the backend that is installed as {family!r} calls itself {found.name!r}")
+    return found

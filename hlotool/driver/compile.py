@@ -15,6 +15,7 @@ from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.machine import Machine, Numerics
 from hlotool.driver.backend import Backend
 from hlotool.driver.backends import find_backend
+from hlotool.driver.compiled import compiled_by
 from hlotool.driver.failures import is_strict
 from hlotool.driver.options import CompileOptions, checked_count, checked_limit, chosen_machine
 from hlotool.driver.program_shape import program_shape
@@ -141,14 +142,14 @@ def compile_module(
     )
     if options.donation.arguments:
         _check_donation(module, backend, found)
-    if timeout is not None and not found.has_time_limit:
+    if timeout is not None and not found.capabilities.time_limit:
         raise UnsupportedError(f"backend {backend} has no time limit")
-    return replace(found.compile(module, options), compile_seconds=perf_counter() - start)
+    return replace(compiled_by(found, module, options), compile_seconds=perf_counter() - start)
 
 
 def _check_donation(module: Module, name: str, backend: Backend) -> None:
     """UnsupportedError where arguments cannot be overwritten."""
-    if not backend.donates:
+    if not backend.capabilities.donates:
         raise UnsupportedError(f"backend {name} overwrites no arguments: donate is for others, as cpu")
     if topology_of(module).devices > 1:
         raise UnsupportedError("donate is for one device: several would share the arguments")

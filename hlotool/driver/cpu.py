@@ -15,7 +15,7 @@ from hlotool.analysis.donation import matched
 from hlotool.codegen.kernel import KernelCrash
 from hlotool.codegen.program import build, kernel_texts
 from hlotool.codegen.target import Target, target_of
-from hlotool.driver.backend import Backend
+from hlotool.driver.backend import Backend, Capabilities
 from hlotool.driver.evaluator import evaluated
 from hlotool.driver.failures import report
 from hlotool.driver.optimise import optimised
@@ -152,13 +152,22 @@ def _refused(lowered: Module, options: CompileOptions) -> dict[Instruction, Exce
     return found
 
 
-BACKEND = Backend(compile=compiled, code=code_of, donates=True, has_time_limit=True)
+BACKEND = Backend(
+    name="cpu",
+    compile=compiled,
+    code=code_of,
+    capabilities=Capabilities(
+        donates=True, time_limit=True, dynamic_shapes=True, custom_calls=True, collectives=True, feeds=True,
+        stages=("hlo", "llvm", "asm"),
+    ),
+)  # fmt: skip
 
 
 def native_backend(target: Target) -> Backend:
-    """The backend that makes native code by `target`, whatever the machine."""
+    """The backend that makes native code by `target`, whose name it has, whatever the machine."""
     return replace(
         BACKEND,
+        name=target.name,
         compile=lambda module, options: compiled(module, replace(options, target=target)),
         code=lambda module, options, stage: code_of(module, replace(options, target=target), stage),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hlotool.driver.backend import Backend
+from hlotool.driver.backend import Backend, Capabilities
 from hlotool.driver.options import CompileOptions
 from hlotool.driver.program_shape import program_shape
 from hlotool.evaluate.devices import Device, World
@@ -38,4 +38,10 @@ def evaluated(module: Module, options: CompileOptions) -> Executable:
     return Executable(module, parameters, outputs, memory, (), run, work=work, devices=devices, timeout=timeout)
 
 
-BACKEND = Backend(compile=evaluated, has_time_limit=True)
+BACKEND = Backend(
+    name="evaluate",
+    compile=evaluated,
+    capabilities=Capabilities(
+        time_limit=True, dynamic_shapes=True, custom_calls=True, collectives=True, feeds=True
+    ),
+)  # fmt: skip

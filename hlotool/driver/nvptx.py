@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
 from hlotool.codegen.launches import LaunchProgram, manifest
 from hlotool.codegen.machine import Machine, host
-from hlotool.codegen.nvptx.chip import Chip, chip_named
+from hlotool.codegen.nvptx.chip import CHIPS, EMULATED, Chip, chip_named
 from hlotool.codegen.nvptx.program import build
 from hlotool.codegen.nvptx.target import target_for
-from hlotool.driver.backend import Backend
+from hlotool.driver.backend import Backend, Capabilities
 from hlotool.driver.optimise import optimised
 from hlotool.driver.options import CompileOptions
 from hlotool.driver.program_shape import program_shape
@@ -32,7 +33,7 @@ from hlotool.runtime.marshalling import check_arrays, marshalled
 from hlotool.runtime.object_code import assembly
 from hlotool.text.printer import print_module
 
-__all__ = ["find", "nvptx_backend"]
+__all__ = ["FAMILY", "nvptx_backend"]
 
 _LOWERING = "lowering"
 
@@ -40,7 +41,10 @@ _LOWERING = "lowering"
 def nvptx_backend(chip: Chip) -> Backend:
     """The backend that makes programs for `chip`."""
     stages = ("hlo", "llvm", "asm", "launches") if chip.emulated else ("hlo", "llvm", "asm", "ptx", "launches")
-    return Backend(compile=partial(_compiled, chip), code=partial(_code, chip), stages=stages)
+    able = Capabilities(dynamic_shapes=True, custom_calls=True, collectives=True, feeds=True, stages=stages)
+    return Backend(
+        name=f"nvptx:{chip.name}", compile=partial(_compiled, chip), code=partial(_code, chip), capabilities=able
+    )
 
 
 def _lowered(chip: Chip, module: Module, options: CompileOptions) -> Module:
@@ -114,9 +118,8 @@ def _code(chip: Chip, module: Module, options: CompileOptions, stage: str) -> tu
     return tuple(assembly(text, _machine(chip)) for text in program.units)
 
 
-def find(name: str) -> Backend:
-    """The backend of chip `name`."""
-    try:
-        return nvptx_backend(chip_named(name))
-    except ValueError as error:
-        raise UnsupportedError(str(error)) from None
+FAMILY = replace(
+    nvptx_backend(chip_named("")), name="nvptx", targets=(*CHIPS, EMULATED.name),
+    at=lambda name: nvptx_backend(chip_named(name)),
+)  # fmt: skip
+"""All chips."""

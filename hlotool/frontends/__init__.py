@@ -1,4 +1,1 @@
-"""What the ways in from other frameworks share.
-
-Graphs of operations come in; clusters that the compiler takes, parts that fall back, and the reasons leave.
-"""
+"""What the ways in from other frameworks share: records of the programs that came in, for their ``explain()``."""

@@ -15,7 +15,7 @@ import numpy as np
 
 import hlotool
 from hlotool.codegen.machine import NAMES, host, named, runs_here
-from hlotool.driver.backend import Backend
+from hlotool.driver.backends import find_backend
 from hlotool.harness.self_test_child import THREADS
 from hlotool.harness.self_test_modules import KERNELS
 from hlotool.harness.xla import Xla, xla_python
@@ -127,7 +127,7 @@ def check_plugins() -> Iterator[Check]:
 
 
 _PLUGINS: dict[str, Callable[[str], object]] = {
-    "backend": lambda name: load_plugin("backend", name, Backend),
+    "backend": find_backend,
     "command": lambda name: load_plugin("command", name, object),
     "pass": find_pass,
     "rule": lambda name: load_plugin("rule", name, Rule),

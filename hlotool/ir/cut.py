@@ -27,12 +27,15 @@ def cut(
     keep: Collection[Instruction],
     results: Sequence[Instruction] | None = None,
     copied: Callable[[Instruction], bool] = lambda constant: True,
+    *,
+    in_order: bool = False,
 ) -> Cut:
     """The instructions `keep`, all of one computation, as a module; names stay.
 
     What they read from outside is a parameter, or a constant of their own where it is one that is to be `copied`.
-    Results are those that others read, or nobody, unless given.  InputError where there is nothing to compute, or where
-    `keep` are of several computations.
+    Results are those that others read, or nobody, unless given.  Where `keep` is `in_order`, that of its computation,
+    the time does not grow with what is left out.  InputError where there is nothing to compute, or where `keep` are of
+    several computations.
     """
     homes = {instruction.parent for instruction in keep}
     if len(homes) != 1 or None in homes:
@@ -41,7 +44,7 @@ def cut(
     (home,) = homes
     assert home is not None
     chosen = set(keep)
-    body = [i for i in home if i in chosen and i.opcode != "parameter"]
+    body = [i for i in (keep if in_order else home) if i in chosen and i.opcode != "parameter"]
     if results is None:
         results = [i for i in body if i is home.root or not i.users or not chosen.issuperset(i.users)]
     if not body or not results:

@@ -16,7 +16,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from hlotool.driver import compile_module
-from hlotool.frontends.fallback import fall_back, reason_of
+from hlotool.driver.fallback import fall_back, reason_of
 from hlotool.frontends.programs import Program as Record
 from hlotool.ir import HloError, Module, UnsupportedError
 from hlotool.jax.record import PROGRAMS

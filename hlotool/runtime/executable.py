@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.analysis.clusters import Partition
 from hlotool.analysis.decisions import Decision
 from hlotool.codegen.launches import LaunchProgram, manifest
 from hlotool.codegen.machine import Machine, host, runs_here
@@ -71,8 +72,8 @@ class Executable:
     results there without a copy (None where that is not possible).  `entry` is the native function behind `run`, where
     nothing else happens between the two.  `donated` maps results to the arguments that
     they overwrite: their arrays are the results.  `recorder` has what the probes of a profiled program saw.
-    `launches` is what a program for a device other than the processor does.  `compile_seconds` is how long it took to
-    make it.
+    `launches` is what a program for a device other than the processor does.  A program that several backends made
+    has `parts`, which run in this order, as `partition` says.  `compile_seconds` is how long it took to make it.
     """
 
     module: Module
@@ -93,11 +94,14 @@ class Executable:
     timeout: float | None = None
     donated: Mapping[int, int] = field(default_factory=dict)
     recorder: Recorder | None = None
+    parts: tuple[Executable, ...] = ()
+    partition: Partition | None = None
     compile_seconds: float | None = None
 
     def __repr__(self) -> str:
         program = self.program or self.launches
         made = "interpreted" if program is None else f"{len(program.kernels)} kernels"
+        made = f"{len(self.parts)} parts" if self.parts else made
         return f"Executable({self.module.entry.signature()}, {made}, {self.memory.peak_bytes:,} bytes at peak)"
 
     _repr_html_ = shown_by("executable_html")
@@ -185,7 +189,10 @@ class Executable:
 
     def text(self, stage: str) -> str:
         """The program as ``llvm`` IR or ``asm`` text; of a program of launches also as ``ptx`` and, in JSON, as
-        ``launches``.  UnsupportedError for a backend that makes none of that."""
+        ``launches``; of parts, that of those with code.  UnsupportedError for a backend that makes none of that."""
+        coded = [(n, part) for n, part in enumerate(self.parts) if part.machine is not None]
+        if coded:
+            return "\n".join(f"; part {n}\n{part.text(stage)}" for n, part in coded)
         if self.machine is None or (self.program is None and self.launches is None):
             raise UnsupportedError("this backend makes no native code")
         units = self.program.texts if self.program is not None else self.launches.units if self.launches else ()

@@ -14,7 +14,7 @@ from threading import RLock
 from time import perf_counter
 from typing import Any
 
-from hlotool.frontends.fallback import fall_back, fallback_mode, reason_of
+from hlotool.driver.fallback import fall_back, fallback_mode, reason_of
 from hlotool.frontends.programs import Program, Programs
 from hlotool.ir import HloError, InputError
 from hlotool.lazy_dataclass import dataclass

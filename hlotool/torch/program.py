@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from hlotool.analysis.clusters import Node, Part, Partition, partition
 from hlotool.driver import compile_module
-from hlotool.frontends.clusters import Node, Part, Partition, partition
-from hlotool.frontends.fallback import fall_back
+from hlotool.driver.fallback import fall_back_in_part
 from hlotool.frontends.programs import Program
 from hlotool.ir import HloError, Module
 from hlotool.lazy_dataclass import dataclass
@@ -138,7 +138,7 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     program = Program(name, f"of {len(placeholders)} inputs", note=cut.report().headline, compile_seconds=seconds)
     graph = Graph(program, cut)
     record(graph)
-    _say(name, cut)
+    fall_back_in_part(f"a part of {name}", cut.report(), "it runs eagerly")
     ends = [places[r.name] if isinstance(r, fx.Node) else Constant(r) for r in results]
     whole = None if captured else _whole(cut, built, results)
     return Compiled(_runner(steps, captured, ends), graph, whole)
@@ -317,13 +317,3 @@ def _compiled(module: Module) -> Executable:
                 del _EXECUTABLES[next(iter(_EXECUTABLES))]
             _EXECUTABLES[key] = found
     return found
-
-
-def _say(name: str, cut: Partition) -> None:
-    """One line about what falls back, as ``HLOTOOL_FALLBACK`` asks; clusters that are not worth a call are no fault."""
-    rows = [row for row in cut.report().fallbacks if "not worth a call" not in row.reason]
-    if rows:
-        places = [f" ({row.where[0]})" if row.where else "" for row in rows]
-        listed = [f"{r.count} x {r.op}{place}: {r.reason}" for r, place in zip(rows, places, strict=True)]
-        more = f", and {len(listed) - 3} more kinds" if len(listed) > 3 else ""
-        fall_back(f"a part of {name}", "; ".join(listed[:3]) + more, "it runs eagerly")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from hlotool.frontends.cluster_drawing import draw_clusters, draw_clusters_svg
-from hlotool.frontends.clusters import Partition
+from hlotool.analysis.clusters import Partition
 from hlotool.frontends.programs import Program
+from hlotool.inspect.cluster_drawing import draw_clusters, draw_clusters_svg
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Explanation", "Fallback", "Graph", "clear", "explain", "record", "reports"]

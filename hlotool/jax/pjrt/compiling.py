@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hlotool.analysis.donation import buffer_donors
 from hlotool.driver import compile_module, optimise
-from hlotool.frontends.fallback import fall_back, reason_of
+from hlotool.driver.fallback import fall_back, reason_of
 from hlotool.ir import Module, Shape, UnsupportedError
 from hlotool.jax.pjrt.callbacks import calls_python, forget, with_callbacks
 from hlotool.jax.pjrt.fallback import compile_stock

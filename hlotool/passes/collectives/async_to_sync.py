@@ -54,7 +54,10 @@ def _contexts(build: Builder, start: Instruction, count: int) -> list[Instructio
 
 
 def _plain(build: Builder, start: Instruction, opcode: str, shape: Shape) -> Instruction:
-    return build.add(opcode, shape, start.operands, start.attributes)
+    attributes = start.attributes
+    if shape != start.shape:  # a sharding of the tuple is none of an element
+        attributes = {name: value for name, value in attributes.items() if name != "sharding"}
+    return build.add(opcode, shape, start.operands, attributes)
 
 
 def _copy_start(build: Builder, start: Instruction) -> Instruction:

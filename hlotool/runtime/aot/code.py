@@ -8,7 +8,7 @@ processor it is for, so that several fit in one object, beside what runs before 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from hlotool.runtime.aot.metadata import bytes_text, metadata_text
 from hlotool.runtime.aot.processors import baseline, processor_text
 from hlotool.runtime.aot.reflection import reflection_text
 from hlotool.runtime.aot.weights import HEAD, MAGIC, MULTIPLIERS, VERSION_AND_ORDER
+from hlotool.runtime.cache import compiler_identity, default_cache, objects_of
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import CodeError, with_header
 from hlotool.runtime.promotion import promote
@@ -86,23 +87,38 @@ def code_texts(programs: Sequence[Program], machine: Machine, level: int, random
 def object_with(code: Code, about: Mapping[str, object]) -> tuple[bytes, list[str]]:
     """The object, in whose metadata is what is said `about` it; and the names of its functions of programs.
 
-    CodeError has LLVM's message where it does not take a text.
+    It is taken from the cache where it is there.  CodeError has LLVM's message where it does not take a text.
     """
-    machine = baseline(code.machines[0])
+    machine, more = baseline(code.machines[0]), dict[str, str]()
+    for texts, own in zip(code.texts, code.machines, strict=True):
+        more |= mathematics(texts, own)
+    around = _around(code, metadata_text(machine, about, ()), more.values())  # says all that is not in the texts
+
+    def make(_: Sequence[str]) -> list[bytes]:
+        data, functions = _made(code, about, machine, more.values())
+        return [data, "\n".join(functions).encode()]
+
+    whole = [text for texts in code.texts for text in texts]
+    maker = str(sorted(compiler_identity().items()))  # what is done here is in no text
+    data, functions = objects_of([*whole, around, maker], machine, default_cache(), make)
+    return data, functions.decode().split("\n")
+
+
+def _made(
+    code: Code, about: Mapping[str, object], machine: Machine, more: Collection[str]
+) -> tuple[bytes, list[str]]:
     try:
         # A target machine of its own: LLVM's remembers, by their addresses, which globals of modules before were used,
         # and would give those of this module that lie there sections of their own.
         target = target_machine(machine)
         with _parser(target) as parsed:
-            levels, more = [], dict[str, str]()
-            for level, (programs, own) in enumerate(zip(code.programs, code.machines, strict=True)):
-                texts = code.texts[level]
-                module = _linked([parsed(text) for text in texts])
-                more |= mathematics(texts, own)
+            levels = []
+            for level, programs in enumerate(code.programs):
+                module = _linked([parsed(text) for text in code.texts[level]])
                 _hide(module, [program.entry for program in programs], f".{level}" if len(code.machines) > 1 else "")
                 levels.append(module)
             functions = [f.name for module in levels for f in module.functions if not f.is_declaration]
-            whole = _linked([parsed(_around(code, metadata_text(machine, about, functions), more.values())), *levels])
+            whole = _linked([parsed(_around(code, metadata_text(machine, about, functions), more)), *levels])
             _hide(whole, [*offered(code.interface), table_of(code.interface)])
             if "windows" in machine.triple:
                 for name in offered(code.interface):

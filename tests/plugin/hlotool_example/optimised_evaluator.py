@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hlotool.driver.backend import Backend
-from hlotool.driver.evaluator import evaluated
+from dataclasses import replace
+
+from hlotool.driver import evaluator
 from hlotool.driver.optimise import optimise
 from hlotool.driver.options import CompileOptions
 from hlotool.ir import Module
@@ -14,11 +15,17 @@ __all__ = ["BACKEND"]
 
 
 def _compile(module: Module, options: CompileOptions) -> Executable:
-    return evaluated(optimise(module, options.pipeline), options)
+    return evaluator.evaluated(optimise(module, options.pipeline), options)
 
 
 def _code(module: Module, options: CompileOptions, stage: str) -> tuple[str, ...]:
     return (print_module(optimise(module, options.pipeline)),)
 
 
-BACKEND = Backend(compile=_compile, code=_code)
+BACKEND = replace(
+    evaluator.BACKEND,
+    name="evaluate-optimised",
+    compile=_compile,
+    code=_code,
+    capabilities=replace(evaluator.BACKEND.capabilities, stages=("hlo",)),
+)

@@ -11,7 +11,7 @@ from typing import Any
 
 import graphviz
 
-from hlotool.frontends.clusters import Node, Part, Partition
+from hlotool.analysis.clusters import Node, Part, Partition
 from hlotool.inspect.colours import GROUPS
 from hlotool.inspect.labels import short
 from hlotool.inspect.render import HOW_TO_GET_DOT, NoPicture, find_dot, picture

@@ -1,7 +1,7 @@
-"""What a front end does with a program that hlotool does not take: ``HLOTOOL_FALLBACK``.
+"""What becomes of a program, or a part of one, that is not compiled: ``HLOTOOL_FALLBACK``.
 
-``warn`` (the default) runs it with the framework and says so in one line, ``silent`` runs it without a word, and
-``error`` raises what hlotool has against it.
+``warn`` (the default) has the framework, or another backend, run it and says so in one line, ``silent`` runs it
+without a word, and ``error`` raises what hlotool has against it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import os
 import sys
 from collections.abc import Callable
 
+from hlotool.analysis.clusters import Report
 from hlotool.ir import HloError, InputError, Instruction, Module, UnsupportedError
 
-__all__ = ["fall_back", "fallback_mode", "reason_of"]
+__all__ = ["fall_back", "fall_back_in_part", "fallback_mode", "reason_of"]
 
 _VARIABLE = "HLOTOOL_FALLBACK"
 _MODES = ("warn", "error", "silent")
@@ -65,3 +66,13 @@ def fall_back(program: str, reason: str, instead: str, cause: Exception | None =
         raise UnsupportedError(said) from cause
     if mode == "warn":
         print(f"hlotool: {said}; {instead}", file=sys.stderr)
+
+
+def fall_back_in_part(part: str, report: Report, instead: str) -> None:
+    """The same of what a partition leaves: `part` says of what.  Clusters that are not worth a call are no fault."""
+    rows = [row for row in report.fallbacks if not row.by_choice]
+    if rows:
+        places = [f" ({row.where[0]})" if row.where else "" for row in rows]
+        listed = [f"{r.count} x {r.op}{place}: {r.reason}" for r, place in zip(rows, places, strict=True)]
+        more = f", and {len(listed) - 3} more kinds" if len(listed) > 3 else ""
+        fall_back(part, "; ".join(listed[:3]) + more, instead)

@@ -1,9 +1,9 @@
-"""One partition of a graph: clusters that are compiled, and parts that fall back to the framework.
+"""One partition of a graph: clusters that are compiled, and parts that fall back to a framework or another backend.
 
-A front end lists its operations as `Node`, with a reason for each that cannot be compiled; `partition` gives as few
-clusters as there can be, in an order in which everything can run.  Compiled clusters and fallback parts take turns:
-a fallback part has every operation that can run by then, then comes a cluster with every operation that can.  No order
-has fewer turns, for what is put off never makes more possible.
+A front end, or the driver for a backend, lists operations as `Node`, with a reason for each that cannot be compiled;
+`partition` gives as few clusters as there can be, in an order in which everything can run.  Clusters and other parts
+take turns: a fallback part has every operation that can run by then, then comes a cluster with every operation that
+can.  No order has fewer turns, for what is put off never makes more possible.
 
 A cluster that costs less than `minimum` is not worth a call: its operations go to later clusters where they can, and
 fall back where not.
@@ -67,13 +67,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackRow:
-    """Operations of one kind that fall back for one reason, and their places in the source."""
+    """Operations of one kind that fall back for one reason, and their places in the source.
+
+    `by_choice` are those that could be compiled, in clusters that are not worth a call.
+    """
 
     op: str
     reason: str
     count: int
     where: tuple[str, ...]
     nodes: tuple[str, ...]
+    by_choice: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +162,7 @@ class Partition:
         for node in self.nodes:
             if node.reason and not node.element_of_input:
                 rows.setdefault((node.op, node.reason), []).append(node)
-        clusters = self.clusters
+        clusters, refused = self.clusters, {node.name for node in self.given if node.reason}
         return Report(
             operations=sum(not node.element_of_input for node in self.nodes),
             compiled=sum(part.operations for part in clusters),
@@ -173,6 +177,7 @@ class Partition:
                 FallbackRow(
                     op=op, reason=reason, count=len(found), nodes=tuple(node.name for node in found),
                     where=tuple(dict.fromkeys(node.where for node in found if node.where)),
+                    by_choice=found[0].name not in refused,
                 )
                 for (op, reason), found in sorted(rows.items(), key=lambda row: -len(row[1]))
             ),
