@@ -30,6 +30,7 @@ from hlotool.runtime.custom_calls import CallSite, CustomCall, register_custom_c
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.object_code import assembly, compiled, has_raw_functions
+from hlotool.system import system
 
 MACHINE = default_machine()
 
@@ -314,12 +315,14 @@ class Counter:
 _KEPT: list[Library] = []  # never unloaded: the threads of a pool run its code until the process ends
 
 
-@pytest.fixture(scope="module", params=["native", "condition"])
+@pytest.fixture(scope="module", params=["native", "condition", "python"])
 def symbols_for(request: pytest.FixtureRequest) -> Callable[[int], Mapping[str, int]]:
-    """The process's pool, and one that sleeps on a condition variable as where there is no futex."""
+    """The process's pool, and those that sleep on a condition variable, and on locks of Python's."""
     if request.param == "native":
         return pool.symbols
-    own = load(compile_units([pool.pool_text(MACHINE, futex=False)], MACHINE), callback.symbols())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HLOTOOL_PORTABLE", str(int(request.param == "python")))
+        own = load(compile_units([pool.pool_text(MACHINE, request.param)], MACHINE), callback.symbols())
     ctypes.CFUNCTYPE(None)(own.address("hlo_pool_reset"))()
 
     def symbols(threads: int) -> Mapping[str, int]:
@@ -473,12 +476,18 @@ define void @go(ptr %cell) {
 
 
 @pytest.mark.parametrize(
-    "triple", ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "arm64-apple-darwin23", "riscv64-linux-gnu"]
-)
-def test_pool_compiles_for_other_machines(triple: str) -> None:
+    ("triple", "sleep"),
+    [
+        ("x86_64-unknown-linux-gnu", "futex"), ("aarch64-unknown-linux-gnu", "futex"), ("riscv64-linux-gnu", "futex"),
+        ("s390x-linux-gnu", "condition"), ("arm64-apple-darwin23", "python"), ("x86_64-apple-darwin23", "python"),
+        ("x86_64-pc-windows-msvc-elf", "python"), ("aarch64-pc-windows-msvc-elf", "python"),
+    ],
+)  # fmt: skip
+def test_pool_compiles_for_other_machines(triple: str, sleep: pool.Sleep) -> None:
     machine = replace(MACHINE, triple=triple, cpu="", features="")
-    text = pool.pool_text(machine)
-    assert ("@syscall" in text) == ("linux" in triple)
+    text = pool.pool_text(machine, sleep)
+    assert ("@syscall" in text) == (sleep == "futex")
+    assert ("@pthread_" in text) == (sleep != "python")
     assert "hlo_parallel_n" in assembly(text, machine)
 
 
@@ -525,7 +534,7 @@ def test_fork_and_exit_with_workers_alive() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or MACHINE.cores < 2, reason="no two processors to choose")
+@pytest.mark.skipif(system().portable or MACHINE.cores < 2, reason="no two processors to choose")
 def test_worker_leaves_the_processor_of_its_caller() -> None:
     """In a process of its own: a caller held on one processor finds its worker there and then elsewhere."""
     program = f"""
@@ -655,7 +664,7 @@ def make_entry(loaded: Library, constants: Any) -> Entry:
 
 @pytest.fixture(params=["python", "builtin", "builtin without the GIL"])
 def call(entry: Entry, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    assert fastcall.usable()
+    assert fastcall.usable() is not system().plain_calls
     return entry if request.param == "python" else entry.function(release_gil="without" in request.param)
 
 

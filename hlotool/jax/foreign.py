@@ -26,10 +26,10 @@ from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
 from hlotool.jax.traced import Program, is_key
 from hlotool.runtime.cache import default_cache
-from hlotool.runtime.callback import python_function
 from hlotool.runtime.load import load
 from hlotool.runtime.memory import allocator
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.parts import python_function
 
 __all__ = ["call", "count_runs", "takes"]
 

@@ -28,13 +28,14 @@ from hlotool.codegen.machine import host
 from hlotool.ir import ExecutionError
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
-from hlotool.runtime.native_text import monotonic_clock, native_text
+from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.parts import part, python_function
 
 if TYPE_CHECKING:  # a warm run needs no evaluator
     from hlotool.evaluate.devices import Device
 
-__all__ = ["NAMES", "current_device", "enter", "incomplete", "nested", "on_device", "python_function", "symbols"]
+__all__ = ["NAMES", "current_device", "enter", "incomplete", "nested", "on_device", "symbols"]
 
 NAMES = ("hlo_host", POLL)
 """Its functions that code calls."""
@@ -99,11 +100,6 @@ def enter() -> Callable[[int, int], None]:
     return function
 
 
-def python_function(name: str) -> int:
-    """The address of a function of Python's C API."""
-    return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
-
-
 def _look(name: int) -> None:
     """What a poll runs: the interpreter handles signals on the way, and the device knows the time."""
     device = _thread.device
@@ -119,8 +115,7 @@ def _library() -> Library:
         "Py_DecRef", "PyLong_FromVoidPtr", "PyObject_CallOneArg", "PyGILState_Ensure", "PyGILState_Release",
         "PyGILState_GetThisThreadState", "PyEval_SaveThread", "PyEval_RestoreThread",
     )  # fmt: skip
-    text = native_text(
-        "callback", COMPLETE=COMPLETE, STOPPED=STOPPED, NANOSECONDS=_NANOSECONDS, MONOTONIC=monotonic_clock(machine)
-    )
+    text = native_text("callback", COMPLETE=COMPLETE, STOPPED=STOPPED, NANOSECONDS=_NANOSECONDS)
+    text += part("clock", machine)
     imports = {name: python_function(name) for name in names}
     return load(compiled([text], machine, cache=default_cache()), {**imports, "hlo_look": id(_look)})

@@ -24,11 +24,12 @@ from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.runtime import fastcall
 from hlotool.runtime.cache import default_cache
-from hlotool.runtime.callback import incomplete, python_function
+from hlotool.runtime.callback import incomplete
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.parts import python_function
 
 __all__ = ["assert_lying", "builtin", "make_tensor", "usable"]
 
