@@ -92,6 +92,7 @@ def symbols() -> dict[str, int]:
     return {name: _library().address(name) for name in NAMES}
 
 
+@cache  # making a type of functions takes longer than a small program
 def enter() -> Callable[[int, int], None]:
     """``hlo_enter`` for addresses of an entry function and its frame; it raises what was raised on the way."""
     function: Callable[[int, int], None] = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
