@@ -336,6 +336,7 @@ def test_what_does_not_fit_stays_in_its_queue() -> None:
 def test_results_and_temporaries_that_find_no_memory(monkeypatch: pytest.MonkeyPatch, usable: bool) -> None:
     if not usable:
         monkeypatch.setattr(fastcall, "usable", lambda: False)
+    usable = fastcall.usable()
     executable = hlotool.compile(parse(MANY))
     x = np.resize(X, 4000)
     for number in range(40):

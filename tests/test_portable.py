@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 from conftest import ROOT, Run, environment
 from libraries import COPIES
+from llvmlite import binding
 
-from hlotool.codegen.machine import host, named, of_triple, runs_here, to_link
+from hlotool.codegen.machine import _processor, host, named, of_triple, runs_here, to_link
 from hlotool.runtime.aot.symbols import symbols_of
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import Library, load
@@ -114,6 +115,16 @@ def test_code_for_other_systems_does_not_run_here() -> None:
     windows = of_triple("x86_64-pc-windows-msvc-elf")
     assert to_link(windows).triple == "x86_64-pc-windows-msvc"
     assert to_link(mine) == mine
+
+
+def test_a_processor_that_llvm_cannot_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown() -> None:
+        raise RuntimeError("failed to get host cpu features.")
+
+    monkeypatch.setattr(binding, "get_host_cpu_features", unknown)
+    plain = _processor.__wrapped__()
+    assert (plain.features, plain.vector_bits) == ("", 128)
+    assert not plain.has_tiles
 
 
 # ---- the parts of native code

@@ -131,7 +131,10 @@ def default_machine() -> Machine:
 def _processor() -> Machine:
     from llvmlite import binding
 
-    found = binding.get_host_cpu_features()
+    try:
+        found = binding.get_host_cpu_features()
+    except RuntimeError:  # LLVM cannot ask this processor: what its name says has to do
+        found = binding.targets.FeatureMap()
     if found.get("amx-bf16") and not may_use_tiles():
         found["amx-bf16"] = False
     machine = Machine(

@@ -20,7 +20,6 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING
 
 from hlotool.codegen.llvm.status import COMPLETE, POLL, STOPPED
@@ -30,6 +29,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
 from hlotool.runtime.parts import part, python_function
 
 if TYPE_CHECKING:  # a warm run needs no evaluator
@@ -92,7 +92,7 @@ def symbols() -> dict[str, int]:
     return {name: _library().address(name) for name in NAMES}
 
 
-@cache  # making a type of functions takes longer than a small program
+@once  # making a type of functions takes longer than a small program
 def enter() -> Callable[[int, int], None]:
     """``hlo_enter`` for addresses of an entry function and its frame; it raises what was raised on the way."""
     function: Callable[[int, int], None] = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
@@ -108,7 +108,7 @@ def _look(name: int) -> None:
         device.world.check(ctypes.string_at(name).decode() if name else "")
 
 
-@cache
+@once
 def _library() -> Library:
     """Loaded once and never unloaded."""
     machine = host()

@@ -16,6 +16,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
 from hlotool.runtime.parts import part
 from hlotool.runtime.promotion import pass_functions
 from hlotool.runtime.target_machines import Emitters
@@ -107,7 +108,7 @@ class _Code:
     library: Library
 
 
-@cache
+@once
 def _code() -> _Code:
     from llvmlite.binding import ffi
 

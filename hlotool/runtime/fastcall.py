@@ -35,6 +35,7 @@ from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator, empty, numpy_function
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
 from hlotool.runtime.parts import python_function
 from hlotool.system import system
 
@@ -138,12 +139,12 @@ def usable() -> bool:
     )
 
 
-@cache
+@once
 def _method() -> Method:
     return method(_library().address("hlo_call"), b"Run the compiled entry computation.")
 
 
-@cache
+@once
 def _library() -> Library:
     """The loaded C function; its imports are Python's, NumPy's and the allocator's functions."""
     found = allocator()

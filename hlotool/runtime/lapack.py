@@ -34,6 +34,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
 from hlotool.runtime.parts import python_function
 
 __all__ = ["NativeSite", "lapack_site"]
@@ -298,7 +299,7 @@ def _address(name: str) -> int | None:
     return int(pointer_of(capsule, signature) or 0) or None
 
 
-@cache
+@once
 def _library() -> Library:
     """Loaded once and never unloaded."""
     lines = []

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +27,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
 from hlotool.system import memory_bytes, system
 
 __all__ = [
@@ -102,7 +102,7 @@ class Allocator:
     block: ctypes.Array[ctypes.c_char]
 
 
-@cache
+@once
 def allocator() -> Allocator:
     """The process's allocator; never unloaded, because arrays outlive everything else."""
     machine = host()

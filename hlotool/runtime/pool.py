@@ -50,6 +50,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import monotonic_clock, native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
 from hlotool.runtime.parts import long_bits, part
 from hlotool.system import system
 
@@ -101,7 +102,7 @@ def _binding(threads: int) -> Library:
     return load(objects, {"hlo_parallel_n": _pool().address("hlo_parallel_n")})
 
 
-@cache
+@once
 def _pool() -> Library:
     """The pool itself, loaded once and never unloaded: its threads live until the process ends."""
     machine = host()

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -29,6 +28,7 @@ from hlotool.runtime.executable import Executable
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
 from hlotool.runtime.parts import python_function
 
 __all__ = ["assert_lying", "builtin", "make_tensor", "usable"]
@@ -68,12 +68,12 @@ def builtin(executable: Executable) -> Callable[..., bool]:
     return fastcall.with_table(_method(), words, (executable, torch.Tensor, torch.nn.Parameter))
 
 
-@cache
+@once
 def _method() -> fastcall.Method:
     return fastcall.method(_library().address("hlo_call_tensors"), b"Run the compiled computation.")
 
 
-@cache
+@once
 def _library() -> Library:
     found = allocator()
     symbols = {

@@ -27,6 +27,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
 from hlotool.runtime.parts import part, python_function
 
 __all__ = [
@@ -238,7 +239,7 @@ def _function(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     return ctypes.CFUNCTYPE(result, *arguments)(library.address(name))
 
 
-@cache
+@once
 def _library() -> Library:
     """Loaded once and never unloaded."""
     machine = host()
