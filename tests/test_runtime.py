@@ -735,12 +735,12 @@ _FIRST = """
 import threading
 import numpy as np
 import hlotool
-text = "HloModule m\\nENTRY e { x = f32[64,512] parameter(0)\\n y = f32[64,512] add(x, x)\\n ROOT z = f32[64,512] tanh(y) }"
+text = "ENTRY e { x = f32[64,512] parameter(0)\\n y = f32[64,512] add(x, x)\\n ROOT z = f32[64,512] tanh(y) }"
 x = np.ones((64, 512), np.float32)
 begin, right = threading.Barrier(6), []
 def call():
     begin.wait()
-    executable = hlotool.compile(hlotool.parse(text), threads=2)
+    executable = hlotool.compile(hlotool.parse(f"HloModule m\\n{text}"), threads=2)
     right.append(all(np.allclose(executable(x)[0], np.tanh(np.float32(2))) for _ in range(20)))
 threads = [threading.Thread(target=call) for _ in range(6)]
 for thread in threads: thread.start()
@@ -751,7 +751,7 @@ print(sum(right))
 
 @pytest.mark.parametrize("portable", ["0", "1"])
 def test_several_threads_may_come_first(portable: str) -> None:
-    """In a process of its own: native code that a process has once is not made twice, and thrown away under a caller."""
+    """In a process of its own: native code that it has once is not made twice, and one thrown away under a caller."""
     command = [sys.executable, "-c", _FIRST]
     env = {**os.environ, "HLOTOOL_PORTABLE": portable, "HLOTOOL_CACHE": "off"}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
