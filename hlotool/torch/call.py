@@ -87,7 +87,8 @@ def _lies_as(tensor: Any, leaf: Leaf) -> bool:
 def runner(executable: Executable, parameters: Sequence[Leaf], results: Sequence[Leaf], names: Sequence[str]) -> Run:
     """A function of tensors for all parameters that gives tensors; InputError begins with one of `names`.
 
-    Tensors that lie as they should have to be plain (`is_plain`).
+    Tensors that lie as they should have to be plain (`is_plain`).  A result that the executable writes to a parameter
+    is that tensor, or a copy of it where it did not lie as it should.
     """
     if not fastcall.usable(executable):
         return _through_numpy(executable, parameters, results, names)
@@ -96,16 +97,28 @@ def runner(executable: Executable, parameters: Sequence[Leaf], results: Sequence
     sizes, strides = tuple(leaf.sizes for leaf in parameters), tuple(leaf.strides for leaf in parameters)
     make = [_maker(leaf) for leaf in results]
     rows = tuple(zip(parameters, names, strict=True))
+    donated = dict(executable.donated)
+    if donated:
+        places = tuple((donated.get(number, -1), function) for number, function in enumerate(make))
+
+        def made_for(tensors: Sequence[Any]) -> list[Any]:
+            return [tensors[own] if own >= 0 else row[0](*row[1:]) for own, row in places]
+
+    else:
+
+        def made_for(tensors: Sequence[Any]) -> list[Any]:
+            return [function(*arguments) for function, *arguments in make]
 
     def run(tensors: Sequence[Any]) -> list[Any]:
         try:
             assert_lying(tensors, sizes, strides)
         except (AssertionError, RuntimeError, TypeError):  # said, or done with copies, there
             tensors = [dense(tensor, *row) for tensor, row in zip(tensors, rows, strict=True)]
-        made = [function(*arguments) for function, *arguments in make]
+        made = made_for(tensors)
         if native(*tensors, *made):
             return made
         copies = [dense(tensor, *row) for tensor, row in zip(tensors, rows, strict=True)]
+        made = made_for(copies)
         if not native(*copies, *made):
             raise InputError("a tensor among the arguments has no memory")
         return made
@@ -172,6 +185,7 @@ def function_of(
 
     Attributes of the graph are `captured`; what is written into them is seen.  Types are looked at of the placeholders
     with the numbers `unknown`; of others PyTorch has done that.  Within ``torch.vmap`` the graph runs `eagerly`.
+    What the graph writes to its placeholders is there at the end, whether code wrote it there or not.
     """
     count = len(lowered.inputs)
     fixed = tuple(dense(tensor, leaf) for leaf, tensor in zip(lowered.parameters[count:], captured, strict=True))
@@ -186,6 +200,8 @@ def function_of(
         if place in unknown
     ]
 
+    changed = [(result, places[number]) for result, number in lowered.written.items()]
+
     def call(*arguments: Any) -> Sequence[Any]:
         if _transforms() is not None:
             return eagerly(*arguments)
@@ -197,9 +213,17 @@ def function_of(
                     return eagerly(*arguments)
                 given = (*given[:number], dense(own, leaf), *given[number + 1 :])
         tensors = run(given + fixed if fixed else given)
+        for result, place in changed:
+            if tensors[result] is not arguments[place]:
+                _copy_back(tensors[result], arguments[place])
         if all_tensors:
             return tensors
         rest = iter(tensors)
         return [next(rest) if isinstance(value, Leaf) else value for value in lowered.results]
 
     return call
+
+
+def _copy_back(tensor: Any, to: Any) -> None:
+    with torch.no_grad():  # that it changed is for who called this to tell autograd
+        to.copy_(tensor)

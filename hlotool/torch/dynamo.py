@@ -76,6 +76,7 @@ def backend(graph_module: fx.GraphModule, example_inputs: Sequence[Any], **optio
         inference_compiler=compiler("inference"),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
     )
     function: Callable[..., Any] = made(graph_module, example_inputs)
     return function

@@ -12,7 +12,7 @@ itself LLVM IR (``native/call.ll``), serves every executable; its ``self`` holds
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -38,8 +38,16 @@ _DATA, _TYPE = 16, 8  # offsets in an array and in any object
 _GUARDS: Any = torch._C._dynamo.guards
 _ADDRESS: int | None = getattr(_GUARDS, "_torchinductor_pyobject_tensor_data_ptr", None)
 
-assert_lying: Any = getattr(_GUARDS, "assert_size_stride_grouped", None)
-"""AssertionError where the tensors of a tuple have not these tuples of sizes and strides."""
+_assert_one: Any = getattr(_GUARDS, "assert_size_stride", None)
+
+
+def _assert_each(tensors: Sequence[Any], sizes: Sequence[Any], strides: Sequence[Any]) -> None:
+    for tensor, size, stride in zip(tensors, sizes, strides, strict=True):
+        _assert_one(tensor, size, stride)
+
+
+assert_lying: Any = getattr(_GUARDS, "assert_size_stride_grouped", _assert_one and _assert_each)
+"""AssertionError where the tensors of a tuple have not these tuples of sizes and strides (grouped since 2.14)."""
 
 make_tensor: Any = getattr(_GUARDS, "_empty_strided_cpu", None)
 """A tensor of given sizes, strides and dtype."""
@@ -49,11 +57,12 @@ def usable(executable: Executable) -> bool:
     """Whether the short way is there, and leads to this executable."""
     there = isinstance(_ADDRESS, int) and assert_lying is not None and make_tensor is not None and fastcall.usable()
     entry = executable.entry
-    return there and entry is not None and not entry.aliases and not entry.overwritten
+    return there and entry is not None
 
 
 def builtin(executable: Executable) -> Callable[..., bool]:
     """A function of tensors for parameters and then for results, all dense and row-major in the order of their memory.
+    A result that is written to a parameter is the same tensor.
 
     It runs the code: True.  It does nothing where one of them has no memory, or not where the code wants it, or is of
     a class of its own: False.  Types and sizes are not looked at.  Call this only where `usable`.

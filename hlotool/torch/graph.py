@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ import torch
 from torch import fx
 
 from hlotool.ir import Computation, HloError, Instruction, Module
-from hlotool.ir.attributes import Metadata
+from hlotool.ir.attributes import Aliasing, Metadata
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
 from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.draws import REASON, draws, operation_of
 from hlotool.torch.dtypes import element_type_of
 from hlotool.torch.lowering import LOWERINGS, Context, Result
+from hlotool.torch.mutations import writes, written
 from hlotool.torch.places import Leaf, leaf_of, numbers
 from hlotool.torch.refusal import Refused
 
@@ -37,7 +38,8 @@ class Lowered:
     """A module, and what its parameters and results are.
 
     `inputs` are the numbers of the graph's placeholders that are its first parameters, `captured` the names of
-    attributes of the graph module that are the others.  A result is a leaf, or a value that is no tensor.
+    attributes of the graph module that are the others.  A result is a leaf, or a value that is no tensor.  `written`
+    maps leaves among the results, by number, to the parameters that they are written to.
     """
 
     module: Module
@@ -45,6 +47,7 @@ class Lowered:
     captured: tuple[str, ...]
     parameters: tuple[Leaf, ...]
     results: tuple[Leaf | int | float | bool | None, ...]
+    written: Mapping[int, int]
 
 
 def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
@@ -67,11 +70,13 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         _note_strides(strides, own, value)
         return own
 
+    own_number: dict[fx.Node, int] = {}
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     for number, node in enumerate(placeholders):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             inputs.append(number)
+            own_number[node] = len(parameters)
             env[node] = parameter(value, node.name)
         else:
             env[node] = value
@@ -80,17 +85,33 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
             env[node] = parameter(attribute_of(graph_module, node.target), node.name)
             captured.append(node.target)
     results: list[Leaf | int | float | bool | None] = []
+    changed: dict[int, int] = {}  # parameters, and the results that are written to them
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
             env[node] = _call(builder, node, env, strides)
+            target = written(node)
+            if target is not None:  # who reads it behind this reads what was written
+                env[target] = env[node]
         elif node.op == "output":
-            roots = _results(builder, node, env, results)
+            roots: list[Instruction] = []
+            for output in _outputs(node):
+                target = written(output)
+                leaf = None if target is None else parameters[own_number[target]]
+                if target is not None:
+                    changed[own_number[target]] = len(roots)
+                value, made = _result(builder, output, env, leaf)
+                results.append(value)
+                roots += made
             entry.root = builder.tuple(roots)
         elif node.op not in ("placeholder", "get_attr"):
             raise Refused(f"{node.op} {node.target}")
     module.remove(entry)
     module.add(entry, entry=True)  # after those that it calls
-    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results))
+    if changed:
+        rows = (Aliasing((result,), number, (), "may-alias") for number, result in changed.items())
+        module.attributes["input_output_alias"] = tuple(rows)
+    own = {result: number for number, result in changed.items()}
+    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), own)
 
 
 def reason_against(node: fx.Node) -> str | None:
@@ -100,6 +121,8 @@ def reason_against(node: fx.Node) -> str | None:
         return None
     if node.op != "call_function" or str(node.target) not in LOWERINGS:
         return REASON if draws(operation_of(node)) else "no lowering"
+    if writes(node) and written(node) is None:
+        return "it writes to a tensor that is no input of the graph"
     entry = Module("trial").add(Computation("main"), entry=True)
     builder = Builder(entry)
     env: dict[fx.Node, Any] = {}
@@ -139,24 +162,21 @@ def attribute_of(owner: Any, path: str) -> Any:
     return owner
 
 
-def _results(
-    builder: Builder, node: fx.Node, env: Mapping[fx.Node, Any], results: list[Leaf | int | float | bool | None]
-) -> list[Instruction]:
-    """The arrays that leave, in the memory order that PyTorch gives its tensors."""
-    arrays = []
-    outputs = node.args[0] if isinstance(node.args[0], (tuple, list)) else (node.args[0],)
-    for output in outputs:
-        if not isinstance(output, fx.Node):
-            results.append(output)
-            continue
-        value = env[output]
-        if not isinstance(value, Instruction):
-            results.append(value)
-            continue
-        leaf = leaf_of(output.meta["val"])
-        results.append(leaf)
-        arrays.append(value if leaf.is_row_major else builder.transpose(value, leaf.order))
-    return arrays
+def _outputs(node: fx.Node) -> Sequence[Any]:
+    found = node.args[0]
+    return found if isinstance(found, (tuple, list)) else (found,)
+
+
+def _result(
+    builder: Builder, output: Any, env: Mapping[fx.Node, Any], leaf: Leaf | None
+) -> tuple[Leaf | int | float | bool | None, list[Instruction]]:
+    """What leaves: a value that is no tensor, or an array in the memory order of `leaf`, which is that of PyTorch's
+    tensor where it is not given."""
+    value = env[output] if isinstance(output, fx.Node) else output
+    if not isinstance(value, Instruction):
+        return value, []
+    leaf = leaf or leaf_of(output.meta["val"])
+    return leaf, [value if leaf.is_row_major else builder.transpose(value, leaf.order)]
 
 
 def _call(

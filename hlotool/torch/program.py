@@ -22,6 +22,7 @@ from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of
 from hlotool.torch.draws import draws, draws_first, operation_of
 from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of
+from hlotool.torch.mutations import must_follow, writes, written
 from hlotool.torch.places import Leaf
 from hlotool.torch.record import Graph, record
 from hlotool.torch.refusal import Refused
@@ -156,7 +157,9 @@ def _whole(cut: Partition, built: Sequence[_Built], results: Sequence[Any]) -> W
         return None
     lowered, executable = built[0].native
     part = cut.parts[0]
-    if len(lowered.parameters) != len(part.inputs) or any(not isinstance(r, Leaf) for r in lowered.results):
+    if lowered.written or len(lowered.parameters) != len(part.inputs):
+        return None
+    if any(not isinstance(r, Leaf) for r in lowered.results):
         return None
     own = {name: number for number, name in enumerate(part.outputs)}
     ends = tuple(own.get(r.name, r.name) if isinstance(r, fx.Node) else Constant(r) for r in results)
@@ -241,6 +244,7 @@ def _built(graph_module: fx.GraphModule, guarded: set[str]) -> tuple[Partition, 
 def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partition:
     nodes = []
     effect: tuple[str, ...] = ()
+    follows = must_follow(graph_module.graph.nodes)
     for node in graph_module.graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
             continue
@@ -248,6 +252,7 @@ def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partiti
         after: tuple[str, ...] = ()
         if reason and _has_effect(node):  # one that has a lowering has none with these arguments
             after, effect = effect, (node.name,)
+        after += follows.get(node.name, ())
         place = source_of(node)
         nodes.append(
             Node(
@@ -257,14 +262,15 @@ def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partiti
             )
         )  # fmt: skip
     outputs = [r.name for r in _results(graph_module) if isinstance(r, fx.Node)]
+    outputs += [node.name for node in graph_module.graph.nodes if written(node) is not None]
     made = {node.name for node in nodes}
     return partition(nodes, minimum=_WORTH, outputs=[name for name in dict.fromkeys(outputs) if name in made])
 
 
 def _only_moves(node: fx.Node) -> bool:
-    """Whether eager PyTorch does it without touching an element: it gives a view."""
+    """Whether it computes nothing: eager PyTorch gives a view, or the result of another is written where it belongs."""
     schema = getattr(node.target, "_schema", None)
-    if node.target is operator.getitem:
+    if node.target is operator.getitem or written(node) is not None:
         return True
     return schema is not None and not schema.is_mutable and any(row.alias_info for row in schema.arguments)
 
@@ -274,7 +280,7 @@ def _has_effect(node: fx.Node) -> bool:
     operation = operation_of(node)
     if not isinstance(operation, torch._ops.OpOverload):
         return operation is not operator.getitem
-    return draws(operation) or operation._schema.is_mutable
+    return draws(operation) or writes(node)
 
 
 def _results(graph_module: fx.GraphModule) -> Sequence[Any]:
@@ -305,7 +311,7 @@ def _compiled(module: Module) -> Executable:
     with _LOCK:
         found = _EXECUTABLES.get(key)
     if found is None:
-        found = compile_module(module)
+        found = compile_module(module, donate="declared")
         with _LOCK:
             while len(_EXECUTABLES) >= _MOST_EXECUTABLES:
                 del _EXECUTABLES[next(iter(_EXECUTABLES))]

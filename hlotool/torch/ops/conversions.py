@@ -38,6 +38,6 @@ def same(c: Context, self: Instruction) -> Instruction:
     return self
 
 
-@lowering("aten.copy.default")
+@lowering("aten.copy.default", "aten.copy_.default")
 def copy(c: Context, self: Instruction, src: Instruction) -> Instruction:
     return c.tensor(src, c.type, c.dimensions)
