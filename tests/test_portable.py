@@ -20,12 +20,14 @@ from conftest import ROOT, Run, environment
 from libraries import COPIES
 from llvmlite import binding
 
+import hlotool as library
 from hlotool.codegen.machine import _processor, host, named, of_triple, runs_here, to_link
 from hlotool.runtime.aot.symbols import symbols_of
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.parts import part
 from hlotool.system import System, caches_in, memory_bytes, processors, system
+from hlotool.text.parser import parse
 
 SAMPLES = ROOT / "samples"
 PORTABLE: dict[str, str | None] = {"HLOTOOL_PORTABLE": "1"}
@@ -115,6 +117,8 @@ def test_code_for_other_systems_does_not_run_here() -> None:
     windows = of_triple("x86_64-pc-windows-msvc-elf")
     assert to_link(windows).triple == "x86_64-pc-windows-msvc"
     assert to_link(mine) == mine
+    executable = library.compile(parse((SAMPLES / "mean.hlo").read_text()), machine=windows, to_run=False)
+    assert executable.objects[0][:2] == b"\x64\x86"  # COFF, for the system's linker
 
 
 def test_a_processor_that_llvm_cannot_ask(monkeypatch: pytest.MonkeyPatch) -> None:
