@@ -15,7 +15,8 @@ checkout with the samples and the tutorial:
 
 A comment ahead of a block says what it needs or that it varies: ``<!-- needs jax -->`` is skipped without
 ``HLOTOOL_XLA_PYTHON`` (whose Python runs ``python`` blocks, each by itself), ``<!-- needs dot -->`` without Graphviz,
-``<!-- needs cc -->`` without a C compiler,
+``<!-- needs cc -->`` without a C compiler, ``<!-- needs wasm-ld, needs node -->`` without a linker for WebAssembly or
+without Node,
 ``<!-- needs torch here -->`` where this Python has no package torch;
 ``<!-- numbers vary -->`` takes any number for any number, ``<!-- output varies -->`` looks at the exit code alone.
 """
@@ -39,7 +40,7 @@ __all__ = ["GUIDE", "PAGES", "Block", "Step", "blocks", "matches", "run_page"]
 GUIDE = ROOT / "man" / "guide" / "docs"
 PAGES = [ROOT / "README.md", *sorted(GUIDE.rglob("*.md"))]
 
-_FENCE = re.compile(r"(?:^<!-- (?P<says>[a-z ,]+) -->\n+)?^```(?P<head>[^\n`]*)\n(?P<body>.*?)^```$", re.M | re.S)
+_FENCE = re.compile(r"(?:^<!-- (?P<says>[a-z ,-]+) -->\n+)?^```(?P<head>[^\n`]*)\n(?P<body>.*?)^```$", re.M | re.S)
 _COMMAND = re.compile(r"^\$ (?P<command>(?:[^\n]*\\\n)*[^\n]*)\n(?P<output>(?:(?!\$ )[^\n]*\n)*)", re.M)
 _CODE = re.compile(r"# exit code (\d+)\s*$")
 _TIME = re.compile(r"\d[\d.,]*( ?)(s|ms|us|µs|μs|ns)\b")
@@ -132,7 +133,10 @@ def missing(says: str) -> str:
         return "" if find_spec(here[1]) else f"{here[1]} is not installed"
     if "needs jax" in says and not os.environ.get("HLOTOOL_XLA_PYTHON"):
         return "HLOTOOL_XLA_PYTHON names no Python with jax"
-    tools = {"dot": "Graphviz's dot is not installed", "cc": "no C compiler is installed"}
+    tools = {
+        "dot": "Graphviz's dot is not installed", "cc": "no C compiler is installed",
+        "wasm-ld": "LLVM's linker for WebAssembly is not installed", "node": "Node is not installed",
+    }  # fmt: skip
     return next((lack for name, lack in tools.items() if f"needs {name}" in says and shutil.which(name) is None), "")
 
 

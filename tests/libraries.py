@@ -1,6 +1,7 @@
 """Libraries of `hlotool build` for tests: built in this process, linked to ``data/build/driver.c``, and run.
 
-Those for other processors are linked by a cross compiler, and run under an emulator.
+Those for other processors are linked by a cross compiler, and run under an emulator; those for WebAssembly run in Node,
+by ``data/build/driver.mjs``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hlotool.codegen.machine import Machine, default_machine, of_triple, without_tiles
+from hlotool.codegen.machine import WASM, Machine, default_machine, of_triple, without_tiles
 from hlotool.driver.library import LibraryOptions, build_library
 from hlotool.ir import Module, dtype_of
 from hlotool.passes import parse_pipeline
@@ -69,18 +70,22 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Another processor: the system that its programs are for, and the emulator that runs them here."""
+    """Another processor: the system that its programs are for, what runs them here, its name if there are more, and
+    options that give the emulator what it has."""
 
     triple: str
     emulator: str
+    cpu: str | None = None
+    has: tuple[str, ...] = ()
 
     @property
     def compiler(self) -> str:
-        return f"{self.triple}-gcc"
+        """What links its programs."""
+        return "wasm-ld" if self.machine.is_wasm else f"{self.triple}-gcc"
 
     @property
     def machine(self) -> Machine:
-        return of_triple(self.triple)
+        return of_triple(self.triple, self.cpu)
 
     @property
     def missing(self) -> str:
@@ -104,12 +109,26 @@ class Foreign:
         return self.machine.is_big_endian != (sys.byteorder == "big")
 
 
+def vectors_of(bits: int) -> tuple[str, str]:
+    """Options for an emulated processor of Arm whose scalable vectors have so many bits."""
+    return "-cpu", f"max,sve-default-vector-length={bits // 8}"
+
+
 FOREIGN = {
     "aarch64": Foreign("aarch64-linux-gnu", "qemu-aarch64"),
+    "neoverse-v1": Foreign("aarch64-linux-gnu", "qemu-aarch64", "neoverse-v1", vectors_of(256)),
+    "a64fx": Foreign("aarch64-linux-gnu", "qemu-aarch64", "a64fx", vectors_of(512)),
     "riscv64": Foreign("riscv64-linux-gnu", "qemu-riscv64"),
+    "rv64gcv": Foreign("riscv64-linux-gnu", "qemu-riscv64", "rv64gcv", ("-cpu", "rv64,v=true,vext_spec=v1.0")),
     "s390x": Foreign("s390x-linux-gnu", "qemu-s390x"),
     "ppc64le": Foreign("powerpc64le-linux-gnu", "qemu-ppc64le"),
+    "wasm32": Foreign(WASM, "node", "wasm32"),
+    "wasm32-simd128": Foreign(WASM, "node", "wasm32-simd128"),
 }
+
+_NARROW = ("s2", "s4")
+_HELD: dict[str, Any] = {"f16": np.float32, "bf16": np.float32, **dict.fromkeys(_NARROW, np.int8)}
+"""What JavaScript has numbers in whose bits it does not show."""
 
 _LONG_PRODUCT = """#include <stdio.h>
 int main(void) {
@@ -127,10 +146,11 @@ def machine() -> Machine:
 
 
 def build(
-    entries: Module | Mapping[str, Module], folder: Path, *, name: str = "model", kind: str = "static",
+    entries: Module | Mapping[str, Module], folder: Path, *, name: str = "model", kind: str | None = None,
     machines: Sequence[Machine] = (), **options: Any,
 ) -> Built:  # fmt: skip
-    """A library of a module, as the entry run, or of several."""
+    """A library of a module, as the entry run, or of several; static if it is of no other `kind` and not for
+    WebAssembly."""
     modules = {"run": entries} if isinstance(entries, Module) else entries
     sources = {
         entry: Source(f"{entry}.hlo", sha256(entry.encode()).hexdigest(), module) for entry, module in modules.items()
@@ -140,16 +160,27 @@ def build(
     )
     library = build_library(name, sources, chosen)
     folder.mkdir(parents=True, exist_ok=True)
+    kind = kind or ("wasm" if chosen.machines[0].is_wasm else "static")
     for path, parts in files_of(library, kind).items():
         (folder / path).write_bytes(b"".join(parts))
     return Built(library, folder, chosen.machines)
 
 
+class EmulatorError(Exception):
+    """An emulator fails of itself."""
+
+
+_EMULATOR = {"decode_save_opc: Assertion": "QEMU before 8.1 fails at some vectors of RISC-V (its issue 1441)"}
+"""What emulators say as they fail, and what is known of it."""
+
+
 def ran(words: Sequence[object], folder: Path, code: int = 0, timeout: float = 600) -> str:
-    """What a command prints, that ends with `code`."""
+    """What a command prints, that ends with `code`; EmulatorError where the emulator that runs it fails."""
     done = subprocess.run(
         list(map(str, words)), cwd=folder, capture_output=True, text=True, check=False, timeout=timeout
     )
+    if known := next((what for said, what in _EMULATOR.items() if said in done.stderr), ""):
+        raise EmulatorError(known)
     assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -179,6 +210,8 @@ def run_driver(
 ) -> list[npt.NDArray[Any]]:  # fmt: skip
     """The results of an entry, by the driver, which runs under another program, or on another processor, if there is
     one."""
+    if on is not None and on.machine.is_wasm:
+        return _run_node(built, arrays, entry, says, code, on, timeout)
     program = built.folder / f"driver{'_'.join(options)}"
     if not program.exists():
         c_program(built, DRIVER, program=program.name, options=options, on=on)
@@ -186,7 +219,7 @@ def run_driver(
     given = map(_swapped, arrays) if swaps else arrays
     (built.folder / "in").write_bytes(b"".join(array.tobytes() for array in given))
     weights = f"{built.name}.weights" if built.library.weights else ""
-    emulator = [] if on is None else [on.emulator]
+    emulator = [] if on is None else [on.emulator, *on.has]
     words = [*under, *emulator, f"./{program.name}", entry, "in", "out", weights, threads]
     assert ran(words, built.folder, code, timeout).splitlines() == [says]
     data, results, at = (built.folder / "out").read_bytes(), [], 0
@@ -195,6 +228,31 @@ def run_driver(
         part = np.frombuffer(data[at : at + array.bytes], dtype_of(shape.element_type))
         results.append((_swapped(part) if swaps else part).reshape(shape.dimensions))
         at += array.bytes
+    assert at == len(data)
+    return results
+
+
+def _run_node(
+    built: Built, arrays: Sequence[npt.NDArray[Any]], entry: int, says: str, code: int, on: Foreign, timeout: float
+) -> list[npt.NDArray[Any]]:
+    """The results of an entry of a library for WebAssembly."""
+    shapes = [array.shape for array in built.library.interface.entries[entry].arguments]
+    given = (a.astype(np.int8) if s.element_type in _NARROW else a for a, s in zip(arrays, shapes, strict=True))
+    (built.folder / "in").write_bytes(b"".join(array.tobytes() for array in given))
+    weights = [f"{built.name}.weights"] if built.library.weights else []
+    words = [on.emulator, DRIVER.with_suffix(".mjs"), f"{built.name}.mjs", entry, "in", "out", *weights]
+    assert ran(words, built.folder, code, timeout).splitlines() == [says]
+    if code:
+        return []
+    data, results, at = (built.folder / "out").read_bytes(), [], 0
+    for array in built.library.interface.entries[entry].results:
+        shape = array.shape
+        wanted = dtype_of(shape.element_type)
+        held = np.dtype(_HELD.get(shape.element_type, wanted))
+        size = shape.size * held.itemsize
+        part = np.frombuffer(data[at : at + size], held)
+        results.append(part.astype(wanted).reshape(shape.dimensions))
+        at += size
     assert at == len(data)
     return results
 

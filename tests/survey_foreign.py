@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Models of the corpus on other processors: libraries of `hlotool build`, run under an emulator.
+"""Models of the corpus on other processors: libraries of `hlotool build`, under an emulator, or as WebAssembly in Node.
 
-    python tests/survey_foreign.py [--on aarch64,s390x] [--sizes small,medium] [--corpus FOLDER] [--timeout SECONDS]
+    python tests/survey_foreign.py [--on aarch64,wasm32] [--sizes small,medium] [--corpus FOLDER] [--timeout SECONDS]
                                    [MODEL...]
 
 One line a model, with a word for each processor: right or wrong by the results and tolerances that are recorded with
-the corpus, slow if the emulator gave no answer in time, else refused or failed, with the reasons below it.  Takes the
+the corpus, slow if the emulator gave no answer in time, emulator if that fails itself, else refused or failed, with the
+reasons below it.  Takes the
 cross compilers and emulators that `tests/libraries.py` names, and says what the emulators themselves are known to
 compute wrongly.  Exit code 1 where a model is wrong or failed.
 """
@@ -20,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from libraries import FOREIGN, Foreign, build, run_driver
+from libraries import FOREIGN, EmulatorError, Foreign, build, run_driver
 
 from hlotool.ir import HloError, Module
 from hlotool.text.load import one_module, open_source
@@ -38,6 +39,8 @@ def verdict(case: Any, module: Module, arrays: list[Any], on: Foreign, timeout: 
             return "refused", f"{type(error).__name__}: {error}"
         except subprocess.TimeoutExpired:
             return "slow", f"no answer in {timeout:.0f} s"
+        except EmulatorError as error:
+            return "emulator", str(error)
         except AssertionError as error:
             return "failed", str(error)
     report = case.check(results)

@@ -40,7 +40,7 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
 def test_few_blocks_are_not_executed() -> None:
     """Installing, completion, and the two commands of the README: what needs a network, or another shell."""
     shown = Counter(block.language for page in PAGES for block in blocks(page.read_text(encoding="utf-8")))
-    assert set(shown) == {"console", "python", "pycon", "hlo", "toml", "py", "ini", "sh", "c"}
+    assert set(shown) == {"console", "python", "pycon", "hlo", "toml", "py", "ini", "sh", "c", "js"}
     assert shown["sh"] <= 8
     assert shown["console"] > 50
     texts = [page.read_text(encoding="utf-8") for page in PAGES]

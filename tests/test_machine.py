@@ -12,7 +12,7 @@ from conftest import ROOT, Run
 
 import hlotool as library
 from hlotool.codegen.instruction_sets import vector_bits_of
-from hlotool.codegen.machine import default_machine, host, named, runs_here
+from hlotool.codegen.machine import default_machine, host, named, of_triple, runs_here
 from hlotool.driver import LOWERING, optimise
 from hlotool.evaluate import evaluate
 from hlotool.harness.inputs import random_inputs
@@ -78,7 +78,9 @@ def test_code_for_other_machines_is_made_and_not_run(hlotool: Run) -> None:
     assert "x86-64-v3" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["aarch64", "x86-64", "x86-64-v3", "x86-64-v4", *PORTABLE])
+@pytest.mark.parametrize(
+    "name", ["aarch64", "neoverse-v1", "a64fx", "rv64gcv", "x86-64", "x86-64-v3", "x86-64-v4", *PORTABLE]
+)
 @pytest.mark.parametrize("program", SAMPLES, ids=lambda path: path.stem)
 def test_samples_have_assembly_for_every_machine(program: Path, name: str) -> None:
     from hlotool.codegen.program import build
@@ -180,3 +182,21 @@ def test_bench_has_variants_of_machines_and_op_by_op(hlotool: Run) -> None:
     assert done.returncode == 0, done.stderr
     for label in ("hlotool --cpu host,l2=1M", "hlotool --cpu x86-64", "op-by-op"):
         assert label in done.stdout
+
+
+@pytest.mark.parametrize(("name", "vscale", "bits"), [("aarch64", 0, 128), ("neoverse-v1", 2, 256), ("a64fx", 4, 512)])
+def test_scalable_vectors_of_one_size(name: str, vscale: int, bits: int) -> None:
+    machine = named(name)
+    assert (machine.vscale, machine.vector_bits, machine.instructions.vector_bits) == (vscale, bits, bits)
+    assert machine.registers == 32
+
+
+def test_processors_that_tell_of_scalable_vectors_do_not_say_how_wide_they_are() -> None:
+    assert vector_bits_of(frozenset({"neon", "sve", "sve2"})) == 128
+
+
+def test_a_name_is_for_triples_of_its_architecture() -> None:
+    assert of_triple("riscv64-linux-gnu", "rv64gcv").has("v")
+    for triple in ("s390x-linux-gnu", "aarch64-linux-gnu"):
+        with pytest.raises(ValueError, match="rv64gcv is none of"):
+            of_triple(triple, "rv64gcv")

@@ -19,10 +19,11 @@ import pytest
 from conftest import ROOT, Run, environment
 from libraries import COPIES
 from llvmlite import binding
+from object_symbols import symbols_of
 
 import hlotool as library
 from hlotool.codegen.machine import _processor, host, named, of_triple, runs_here, to_link
-from hlotool.runtime.aot.symbols import symbols_of
+from hlotool.runtime.aot.symbols import function_sizes
 from hlotool.runtime.compile import compile_units
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.parts import part
@@ -255,6 +256,7 @@ def test_objects_ask_for_nothing_but_what_every_c_library_has(
     sizes = {symbol.name: symbol.size for symbol in symbols if symbol.is_function and not symbol.is_asked}
     assert {"m_run", "m_message"} <= set(sizes)
     assert all(size > 0 for size in sizes.values())
+    assert function_sizes(data) == sizes
     assert (b"\0_m_run\0" in data) == ("apple" in triple)
     assert "m_run(" in (tmp_path / "m.h").read_text()
     said = hlotool("inspect", tmp_path / "m.o", "--format", "json")

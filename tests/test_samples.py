@@ -64,7 +64,7 @@ class EvaluateEach:
 
 
 def test_there_are_the_samples_that_the_readme_promises() -> None:
-    assert {"attention", "conv_net", "lstm_cell", "mean", "mlp_step", "while_loop"} <= set(NAMES)
+    assert {"attention", "conv_net", "digits", "lstm_cell", "mean", "mlp_step", "while_loop"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,7 +20,7 @@ from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import passes_options
 from hlotool.cli.sizes import Size
 from hlotool.cli.words import say
-from hlotool.codegen.machine import Machine, Numerics, default_machine, named, of_triple
+from hlotool.codegen.machine import WASM, Machine, Numerics, default_machine, named, of_triple
 from hlotool.driver.library import LibraryOptions, build_library
 from hlotool.ir import ExecutionError
 from hlotool.passes import parse_pipeline
@@ -63,7 +63,7 @@ def _entries(context: click.Context, parameter: click.Parameter, values: Sequenc
 )
 @click.option(
     "--kind", type=click.Choice(KINDS), default="static", show_default=True,
-    help="An archive, an object, or a shared library, which takes a linker.",
+    help="An archive, an object, a shared library, or a module of WebAssembly; the last two take a linker.",
 )
 @click.option(
     "--name", metavar="NAME", help="What the library is called, and its functions begin with. [default: as FILE]"
@@ -82,6 +82,9 @@ def _entries(context: click.Context, parameter: click.Parameter, values: Sequenc
     "--weights-above", type=Size(), default="64KiB", show_default=True, metavar="SIZE",
     help="Constants of more than this, all together, are a file of their own, NAME.weights; 0: always.",
 )
+@click.option(
+    "--demo", is_flag=True, help="With --kind wasm: write NAME.html, too, one page that runs the entries, offline."
+)
 @donate_option
 @passes_options()
 @numerics_options
@@ -89,29 +92,32 @@ def _entries(context: click.Context, parameter: click.Parameter, values: Sequenc
 @form_option("text", "json")
 def command(
     file: str | None, output: str, kind: str, name: str | None, entries: Mapping[str, str],
-    processors: Sequence[str], triple: str | None, weights_above: int, donate: Donate, passes: str,
+    processors: Sequence[str], triple: str | None, weights_above: int, demo: bool, donate: Donate, passes: str,
     excess_precision: bool, flush_denormals: bool, form: str,
 ) -> None:  # fmt: skip
-    """Build a library of FILE, for programs in C, C++, Rust and Python that know nothing of hlotool.
+    """Build a library of FILE, for programs in C, C++, Rust, Python and JavaScript that know nothing of hlotool.
 
     Its functions take pointers to arguments, results and one workspace; they allocate nothing, keep nothing, may be
     called by any number of threads, and give a code where something is wrong.  DIR gets the library, its header NAME.h,
     wrappers (NAME.hpp, NAME.rs; NAME.py for a shared library), the manifest NAME.json, and NAME.weights where the
-    constants are large.
+    constants are large.  For WebAssembly it gets NAME.wasm, with NAME.mjs, which runs it in browsers and in Node.
 
     \b
         hlotool build model.hlo -o model/ --cpu x86-64-v2,x86-64-v3,x86-64-v4
         hlotool build --entry prefill=a.hlo --entry decode=b.hlo --name llm -o llm/
         cc main.c model/libmodel.a
+        hlotool build model.hlo -o model/ --kind wasm --demo
     """
     if (file is None) == (not entries):
         raise click.UsageError("give a FILE, or entries by --entry NAME=FILE")
+    if demo and kind != "wasm":
+        raise click.UsageError("--demo goes with --kind wasm")
     files = entries if file is None else {"run": file}
     if name is None:
         first = next(iter(files.values()))
         name = identifier("model" if first == "-" else Path(first).name.partition(".")[0])
     numerics = Numerics(excess_precision, flush_denormals)
-    machines = tuple(replace(machine, numerics=numerics) for machine in _chosen(processors, triple))
+    machines = tuple(replace(machine, numerics=numerics) for machine in _chosen(kind, processors, triple))
     sources = {entry: _source(path) for entry, path in files.items()}
     options = LibraryOptions(
         machines=machines, pipeline=parse_pipeline(passes), donate=donate, weights_above=weights_above
@@ -123,7 +129,7 @@ def command(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExecutionError(f"cannot write {output}: {error.strerror or error}") from error
-    written = files_of(library, kind)
+    written = files_of(library, kind, demo)
     for path, parts in written.items():
         write_bytes(folder / path, partial(_write, parts))
     summary = _summary(library, output, kind, {path: sum(map(len, parts)) for path, parts in written.items()})
@@ -138,7 +144,15 @@ def _write(parts: Sequence[bytes], stream: IO[bytes]) -> None:
         stream.write(part)
 
 
-def _chosen(processors: Sequence[str], triple: str | None) -> tuple[Machine, ...]:
+def _chosen(kind: str, processors: Sequence[str], triple: str | None) -> tuple[Machine, ...]:
+    found = _machines_of(processors, WASM if kind == "wasm" and triple is None else triple)
+    for machine in found:
+        if machine.is_wasm != (kind == "wasm"):
+            raise click.UsageError(f"--kind {kind} is not for {machine.triple}: the kind of WebAssembly is wasm")
+    return found
+
+
+def _machines_of(processors: Sequence[str], triple: str | None) -> tuple[Machine, ...]:
     try:
         if triple is not None:
             return tuple(of_triple(triple, name) for name in processors or (None,))

@@ -26,7 +26,8 @@ _KERNEL = re.compile(r"(?:^|_)(k[0-9]+_\w+)(\.[0-9]+)?$")
 @file_argument
 @format_option
 def command(file: str, form: str) -> None:
-    """Show what is in a library that `hlotool build` made: archive, object, shared library, or a program with one.
+    """Show what is in a library that `hlotool build` made: archive, object, shared library, WebAssembly, or a
+    program with one.
 
     Its entries with their arguments and results, where they come from, the processors that the code is for, and the
     bytes of every kernel.

@@ -272,7 +272,8 @@ def _machines(context: click.Context, parameter: click.Parameter, values: tuple[
 
 
 _NAMES = (
-    "x86-64, x86-64-v2, -v3, -v4, aarch64; generic for any (generic,triple=riscv64-unknown-linux-gnu); or host with "
+    "x86-64, x86-64-v2, -v3, -v4, aarch64, neoverse-v1, a64fx, rv64gc, rv64gcv; generic for any "
+    "(generic,triple=s390x-unknown-linux-gnu); or host with "
     "other properties: host,l2=512K,cores=4."
 )
 cpu_option = click.option(

@@ -50,12 +50,16 @@ _AVX2 = InstructionSet(
 )  # fmt: skip
 _SSE = InstructionSet(architecture="x86_64", overwrites=True, short_pairs=True)
 _NEON = InstructionSet(architecture="aarch64", registers=32, half=True, fma=True)
+# No processor's features say how wide its scalable vectors are: these are for processors that are named.
+_SVE512, _SVE256 = (
+    replace(_NEON, requires=frozenset({"sve", f"{bits} bits"}), vector_bits=bits, tuned=False) for bits in (512, 256)
+)
 PORTABLE = InstructionSet(overwrites=True)
 """What LLVM has for every processor."""
 _THREADS = InstructionSet(architecture="nvptx64", vector_bits=8, half=True, fma=True, tuned=False)
 """One of many threads, which compute single elements."""
 
-_SETS = (AVX512, _AVX2, _SSE, _NEON, PORTABLE, _THREADS)
+_SETS = (AVX512, _AVX2, _SSE, _SVE512, _SVE256, _NEON, PORTABLE, _THREADS)
 """Of each architecture the widest first."""
 
 

@@ -1,10 +1,11 @@
 """What a kernel emitter hands over: compiled-alone IR and how to run it.
 
-Every step is an LLVM function ``void @name(ptr noalias %args, i64 %begin, i64 %end)``.  ``%args`` points to an array of
-pointers: the operand leaves, then the output leaves, then (when `scratch` is not zero) one scratch buffer.  Ahead of
-them is the address of the execution's status.  A step works on tasks ``begin <= t < end`` of its `tasks` independent
-tasks; the pool may run disjoint ranges of one step at the same time, in any order, and starts a step only when the one
-before is complete.  Results must not depend on how the tasks are split.
+Every step is an LLVM function ``void @name(ptr noalias %args, i64 %begin, i64 %end)``.  ``%args`` points to a table of
+addresses, each in a slot of eight bytes whatever addresses have: the operand leaves, then the output leaves, then (when
+`scratch` is not zero) one scratch buffer.  Ahead of them is the address of the execution's status.  A step works on
+tasks ``begin <= t < end`` of its `tasks` independent tasks; the pool may run disjoint ranges of one step at the same
+time, in any order, and starts a step only when the one before is complete.  Results must not depend on how the tasks
+are split.
 """
 
 from __future__ import annotations

@@ -13,13 +13,16 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.system import cache_bytes, may_use_tiles, processors, system
 
 __all__ = [
-    "LINE", "NAMES", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here", "to_link",
-    "without_tiles",
+    "LINE", "NAMES", "WASM", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here",
+    "to_link", "without_tiles",
 ]  # fmt: skip
 
 
 LINE = 64
 """Bytes of a line of the caches."""
+
+WASM = "wasm32-unknown-unknown"
+"""The triple of WebAssembly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,20 @@ class Machine:
         return "" if self.portable else _ARCHITECTURES.get(name, "")
 
     @property
+    def is_wasm(self) -> bool:
+        """Whether it is WebAssembly: addresses of 32 bits, one thread, and instructions that engines check at load."""
+        return self.triple.startswith("wasm32")
+
+    @property
     def is_big_endian(self) -> bool:
         """Whether numbers lie in memory with their high bytes first."""
         return self.triple.partition("-")[0] in _BIG_ENDIAN
+
+    @property
+    def vscale(self) -> int:
+        """How often 128 bits scalable vectors have, where code is for such of one size (SVE); 0 where it is not."""
+        wide = self.architecture == "aarch64" and self.has("sve") and self.vector_bits > 128
+        return self.vector_bits // 128 if wide else 0
 
     def lanes(self, bits: int) -> int:
         """Elements of `bits` bits in one vector register."""
@@ -153,6 +167,7 @@ def named(text: str) -> Machine:
     A name may be followed by properties that differ from the host's: ``x86-64-v3,l2=512K,cores=4``.  Machines by name
     are without tile registers, which the process that links the code would have to ask its system for.  ``generic`` is
     any processor that LLVM knows: ``generic,triple=riscv64-unknown-linux-gnu``, this one's where no triple is given.
+    ``wasm32`` and ``wasm32-simd128`` are WebAssembly without and with vectors.
     """
     name, *changes = text.split(",")
     mine = host()
@@ -163,6 +178,16 @@ def named(text: str) -> Machine:
     elif name == "aarch64":
         triple = _own("aarch64", mine)
         machine = replace(mine, triple=triple, cpu="generic", features="+neon", vector_bits=128)
+    elif name in _SVE:
+        triple = _own("aarch64", mine)
+        machine = replace(mine, triple=triple, cpu=name, features="+neon,+sve", vector_bits=_SVE[name])
+    elif name in _RISCV:
+        machine = replace(
+            mine, triple="riscv64-unknown-linux-gnu", cpu="generic-rv64", features=_RISCV[name], vector_bits=128,
+            portable=True,
+        )  # fmt: skip
+    elif name in _WASM:
+        machine = Machine(triple=WASM, cpu="mvp", features=_WASM[name], vector_bits=128, portable=True)
     elif name == "generic":
         triple, changes = _triple(changes, mine.triple)
         features = _GENERIC_FEATURES.get(triple.partition("-")[0], "")
@@ -182,13 +207,13 @@ def named(text: str) -> Machine:
 def of_triple(triple: str, name: str | None = None) -> Machine:
     """The machine called `name`, or the plainest one, on the system with this triple; ValueError where there is none.
     """
-    architecture = _ARCHITECTURES.get(triple.partition("-")[0], "")
+    architecture = _family(triple)
     if name is None:
-        name = {"x86_64": "x86-64", "aarch64": "aarch64"}.get(architecture, "generic")
+        name = {"x86_64": "x86-64", "aarch64": "aarch64", "wasm32": "wasm32-simd128"}.get(architecture, "generic")
     if name.partition(",")[0] == "generic":
         return named(f"{name},triple={triple}")
     machine = named(name)
-    if machine.architecture != architecture:
+    if _family(machine.triple) != architecture:
         raise ValueError(f"cpu {name} is none of {triple}")
     _triple([f"triple={triple}"], triple)
     return replace(machine, triple=triple)
@@ -202,6 +227,12 @@ def _own(architecture: str, mine: Machine) -> str:
 def to_link(machine: Machine) -> Machine:
     """The machine for objects that the system's linker is to take, if those that this process loads are others."""
     return replace(machine, triple=machine.triple.removesuffix("-elf"))
+
+
+def _family(triple: str) -> str:
+    """Whose names of processors fit a triple."""
+    name = triple.partition("-")[0]
+    return _ARCHITECTURES.get(name, name)
 
 
 def without_tiles(machine: Machine) -> Machine:
@@ -237,20 +268,32 @@ def runs_here(machine: Machine) -> bool:
 
 def _convention(triple: str) -> tuple[str, str, bool]:
     """What code for two systems must have in common to run on both: architecture, calls, names, format of objects."""
-    name, _, rest = triple.partition("-")
-    known = next((word for word in ("windows", "apple", "wasm") if word in rest), "")
-    return _ARCHITECTURES.get(name, name), known, rest.endswith("-elf")
+    system = triple.partition("-")[2]
+    known = next((word for word in ("windows", "apple", "wasm") if word in system), "")
+    return _family(triple), known, system.endswith("-elf")
 
 
 _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
 """The levels of the x86-64 psABI, with the vectors that each has."""
 
-NAMES = ("host", *_LEVELS, "aarch64", "generic")
+_PLAIN_WASM = "+bulk-memory,+mutable-globals,+nontrapping-fptoint,+sign-ext"
+_WASM = {"wasm32": _PLAIN_WASM, "wasm32-simd128": f"{_PLAIN_WASM},+simd128"}
+"""WebAssembly as engines had it from 2021 on (Safari 15), and with its vectors, which they had from 2023 on (Safari
+16.4): of "Roadmap", webassembly.org/features.  Nothing is known of the caches, and there is one thread."""
+
+_SVE = {"neoverse-v1": 256, "a64fx": 512}
+"""Processors with scalable vectors of more than 128 bits, and how many their vectors have (Arm Neoverse V1 Technical
+Reference Manual; A64FX Microarchitecture Manual)."""
+
+_RISCV = {"rv64gc": "+m,+a,+f,+d,+c", "rv64gcv": "+m,+a,+f,+d,+c,+v"}
+"""RISC-V as Linux wants it, without and with vectors (of 128 bits and more), by the names of its instruction sets."""
+
+NAMES = ("host", *_LEVELS, "aarch64", *_SVE, *_RISCV, *_WASM, "generic")
 """What `named` knows."""
 
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64"}
 
-_GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
+_GENERIC_FEATURES = {"riscv64": _RISCV["rv64gc"]}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""
 
 _BIG_ENDIAN = frozenset({"s390x", "ppc64", "powerpc64", "ppc", "powerpc", "sparcv9", "aarch64_be", "mips64", "mips"})

@@ -58,8 +58,10 @@ def build_library(name: str, sources: Mapping[str, Source], options: LibraryOpti
         raise InputError("names of entries differ in more than case: their constants are in capitals")
     machines = [to_link(without_tiles(machine)) for machine in options.machines]
     check_levels(machines)
-    if pointer_bits(machines[0]) != 64:
-        raise UnsupportedError(f"{machines[0].triple}: libraries are for processors with 64-bit addresses")
+    if pointer_bits(machines[0]) != 64 and not machines[0].is_wasm:
+        raise UnsupportedError(
+            f"{machines[0].triple}: libraries are for processors with 64-bit addresses, and for WebAssembly"
+        )
     for source in sources.values():
         check(source.module)
         refuse_elided(source.module)

@@ -62,7 +62,7 @@ class Compiler:
         if self._queue is None:
             return
         with emitter(self._machine) as target:
-            self._queue.add(with_header(text, target), is_plumbing(text), is_promoted(text))
+            self._queue.add(with_header(text, target, self._machine.vscale), is_plumbing(text), is_promoted(text))
         if self._workers < self._others:
             self._workers += 1
             self._queue.start(self._emitters.enter_context(both_emitters(self._machine)))

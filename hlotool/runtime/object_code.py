@@ -8,6 +8,7 @@ llvmlite has them where expected.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -48,14 +49,20 @@ def assembly(text: str, machine: Machine) -> str:
     return str(_emitted(text, machine, lambda target, module: target.emit_assembly(module)))
 
 
-def with_header(text: str, target: binding.TargetMachine) -> str:
-    """`text` with the target's data layout put before its first line (line numbers stay as they are)."""
+def with_header(text: str, target: binding.TargetMachine, vscale: int = 0) -> str:
+    """`text` with the target's data layout put before its first line (line numbers stay as they are), for scalable
+    vectors of `vscale` times 128 bits."""
+    if vscale:
+        text = _DEFINE.sub(rf"\1 vscale_range({vscale},{vscale}) {{", text)
     return f'target datalayout = "{target.target_data}" target triple = "{target.triple}" {text}'
+
+
+_DEFINE = re.compile(r"^(define .*) \{$", re.MULTILINE)
 
 
 @contextmanager
 def _parsed(
-    text: str, target: binding.TargetMachine, parse: Callable[[str, Any], binding.ModuleRef]
+    text: str, target: binding.TargetMachine, vscale: int, parse: Callable[[str, Any], binding.ModuleRef]
 ) -> Iterator[binding.ModuleRef]:
     """A module in a context of its own.  Both end here, in this order: an error that keeps their variables alive would
     leave it to the garbage collector, which may end the context first."""
@@ -63,7 +70,7 @@ def _parsed(
 
     context = binding.create_context()
     try:
-        module = parse(with_header(text, target), context)
+        module = parse(with_header(text, target, vscale), context)
         try:
             yield module
         finally:
@@ -81,7 +88,8 @@ def _emitted(text: str, machine: Machine, emit: Callable[[binding.TargetMachine,
     from llvmlite import binding
 
     try:
-        with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, binding.parse_assembly) as module:
+        parse, vscale = binding.parse_assembly, machine.vscale
+        with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, vscale, parse) as module:
             module.verify()
             if is_promoted(text):
                 promote(module, target)
@@ -107,7 +115,7 @@ def _compile_unlocked(text: str, machine: Machine) -> bytes:
                 raise CodeError(f"LLVM IR parsing error\n{message}")
             return module
 
-    with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, parse_unlocked) as module:
+    with emitter(machine, is_plumbing(text)) as target, _parsed(text, target, machine.vscale, parse_unlocked) as module:
         with ffi.OutputString() as message:
             if verify(module, message):
                 raise CodeError(str(message))

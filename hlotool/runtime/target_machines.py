@@ -49,14 +49,18 @@ def initialize() -> None:
 
 
 def target_machine(machine: Machine, quick: bool = False) -> binding.TargetMachine:
-    """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2 (0 if `quick`)."""
+    """LLVM's target machine for `machine`: position-independent code, small code model, opt level 2 (0 if `quick`).
+
+    In WebAssembly addresses are known when a module is linked.
+    """
     from llvmlite import binding
 
     initialize()
     target = binding.Target.from_triple(machine.triple)
     return target.create_target_machine(
-        cpu=machine.cpu, features=machine.features, opt=0 if quick else 2, reloc="pic", codemodel="small"
-    )
+        cpu=machine.cpu, features=machine.features, opt=0 if quick else 2, reloc="static" if machine.is_wasm else "pic",
+        codemodel="small",
+    )  # fmt: skip
 
 
 def pointer_bits(machine: Machine) -> int:

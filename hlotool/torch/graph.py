@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +84,6 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         if node.op == "get_attr" and isinstance(attribute_of(graph_module, node.target), torch.Tensor):
             env[node] = parameter(attribute_of(graph_module, node.target), node.name)
             captured.append(node.target)
-    results: list[Leaf | int | float | bool | None] = []
-    changed: dict[int, int] = {}  # parameters, and the results that are written to them
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
             env[node] = _call(builder, node, env, strides)
@@ -93,15 +91,8 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
             if target is not None:  # who reads it behind this reads what was written
                 env[target] = env[node]
         elif node.op == "output":
-            roots: list[Instruction] = []
-            for output in _outputs(node):
-                target = written(output)
-                leaf = None if target is None else parameters[own_number[target]]
-                if target is not None:
-                    changed[own_number[target]] = len(roots)
-                value, made = _result(builder, output, env, leaf)
-                results.append(value)
-                roots += made
+            own = {target: (number, parameters[number]) for target, number in own_number.items()}
+            roots, results, changed = _results(builder, node, env, own)
             entry.root = builder.tuple(roots)
         elif node.op not in ("placeholder", "get_attr"):
             raise Refused(f"{node.op} {node.target}")
@@ -110,8 +101,8 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
     if changed:
         rows = (Aliasing((result,), number, (), "may-alias") for number, result in changed.items())
         module.attributes["input_output_alias"] = tuple(rows)
-    own = {result: number for number, result in changed.items()}
-    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), own)
+    places = {result: number for number, result in changed.items()}
+    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places)
 
 
 def reason_against(node: fx.Node) -> str | None:
@@ -162,21 +153,31 @@ def attribute_of(owner: Any, path: str) -> Any:
     return owner
 
 
-def _outputs(node: fx.Node) -> Sequence[Any]:
-    found = node.args[0]
-    return found if isinstance(found, (tuple, list)) else (found,)
+def _results(
+    builder: Builder, node: fx.Node, env: Mapping[fx.Node, Any], own: Mapping[fx.Node, tuple[int, Leaf]]
+) -> tuple[list[Instruction], list[Leaf | int | float | bool | None], dict[int, int]]:
+    """The arrays that leave, all results, and for parameters that are written to the array that is.
 
-
-def _result(
-    builder: Builder, output: Any, env: Mapping[fx.Node, Any], leaf: Leaf | None
-) -> tuple[Leaf | int | float | bool | None, list[Instruction]]:
-    """What leaves: a value that is no tensor, or an array in the memory order of `leaf`, which is that of PyTorch's
-    tensor where it is not given."""
-    value = env[output] if isinstance(output, fx.Node) else output
-    if not isinstance(value, Instruction):
-        return value, []
-    leaf = leaf or leaf_of(output.meta["val"])
-    return leaf, [value if leaf.is_row_major else builder.transpose(value, leaf.order)]
+    Arrays lie as PyTorch's tensors do, or as the parameter does, of those that are its `own`.
+    """
+    arrays: list[Instruction] = []
+    results: list[Leaf | int | float | bool | None] = []
+    changed: dict[int, int] = {}
+    outputs = node.args[0] if isinstance(node.args[0], (tuple, list)) else (node.args[0],)
+    for output in outputs:
+        value = env[output] if isinstance(output, fx.Node) else output
+        if not isinstance(value, Instruction):
+            results.append(value)
+            continue
+        target = written(output)
+        if target is None:
+            leaf = leaf_of(output.meta["val"])
+        else:
+            number, leaf = own[target]
+            changed[number] = len(arrays)
+        results.append(leaf)
+        arrays.append(value if leaf.is_row_major else builder.transpose(value, leaf.order))
+    return arrays, results, changed
 
 
 def _call(

@@ -231,7 +231,7 @@ def raise_unpicklable(compiled: object) -> NoReturn:
 
 def flat_arguments(in_tree: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
     """The leaves of the arguments; InputError where they are not those that `in_tree` describes."""
-    names = in_tree.child(1).context
+    names = _children(in_tree)[1].context
     if set(options) == set(names):
         options = {name: options[name] for name in names}
     leaves, tree = pytree.tree_flatten((arguments, options))
@@ -240,10 +240,16 @@ def flat_arguments(in_tree: Any, arguments: tuple[Any, ...], options: dict[str, 
     return tuple(leaves)
 
 
+def _children(tree: Any) -> Sequence[Any]:
+    """The trees in a tree, which have another name in older versions of PyTorch."""
+    found: Sequence[Any] = tree.children() if hasattr(tree, "children") else tree.children_specs
+    return found
+
+
 def _are_leaves(tree: Any) -> bool:
     """Whether the arguments are nothing but leaves, none by name."""
-    given, named = tree.children()
-    return not named.num_children and all(child.is_leaf() for child in given.children())
+    given, named = _children(tree)
+    return not named.num_children and all(child.is_leaf() for child in _children(given))
 
 
 def _is_dense(value: Any) -> bool:
@@ -267,9 +273,9 @@ def _span(tensor: Any) -> tuple[int, int]:
 
 def _described(tree: Any) -> str:
     """How arguments are put together, in words."""
-    given, named = tree.children()
+    given, named = _children(tree)
     count = given.num_children
     words = f"{count} argument{'' if count == 1 else 's'}"
     names = f" and {', '.join(named.context)} by name" if named.num_children else ""
-    nested = "" if all(child.is_leaf() for child in (*given.children(), *named.children())) else f" like {tree}"
+    nested = "" if all(child.is_leaf() for child in (*_children(given), *_children(named))) else f" like {tree}"
     return words + names + nested

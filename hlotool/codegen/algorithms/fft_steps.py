@@ -72,7 +72,7 @@ class Steps:
         """A step whose `body` writes the calls of one task, given its number."""
         name = self.fresh(hint)
         f = Function(self.unit, signature(name, plumbing=True))
-        pointers = [Ptr(f, "%args").at("ptr", i).load_ptr(align=8) for i in range(3)]
+        pointers = [Ptr(f, "%args").slot(i).load_ptr(align=8) for i in range(3)]
         loop = begin_tasks(f)
         body(Code(f, self.kind, lambda buffer: pointers[buffer[0]] + buffer[1]), loop.index)
         loop.end()

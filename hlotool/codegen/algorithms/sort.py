@@ -233,7 +233,7 @@ def _sort_by_comparator(unit: Unit, name: str, lines: _Lines, comparator: Comput
         f, source, target, bases = line.first.f, line.first, line.second, line.rest
         for place, operand in enumerate(line.sources):
             base = operand.at(0)
-            bases.at("ptr", place).store(base, align=8)
+            bases.slot(place).store(base, align=8)
         loop = begin_loop(f, 0, n)
         source.at("i64", loop.index).store(number(f, loop.index), align=8)
         loop.end()
@@ -255,7 +255,7 @@ def _define_less(unit: Unit, name: str, lines: _Lines, comparator: Computation) 
     bases, i, j = Ptr(f, "%bases"), Int(f, "%i"), Int(f, "%j")
     values = []
     for place, element_type in enumerate(lines.types):
-        base = bases.at("ptr", place).load_ptr(align=8)
+        base = bases.slot(place).load_ptr(align=8)
         values += [load(base, element_type, index * lines.stride) for index in (i, j)]
     (result,) = emit_inline(f, comparator, values)
     return define(f, name, [bases, i, j], vector(result).bit())

@@ -30,7 +30,7 @@ class Place:
 
 def argument(f: Function, place: Place) -> Ptr:
     """The pointer to `place` in the kernel's arguments."""
-    return Ptr(f, "%args").at("ptr", place.slot).load_ptr() + place.start
+    return Ptr(f, "%args").slot(place.slot).load_ptr() + place.start
 
 
 def step_function(unit: Unit, name: str, pointers: int) -> tuple[Function, list[Ptr]]:
@@ -41,7 +41,7 @@ def step_function(unit: Unit, name: str, pointers: int) -> tuple[Function, list[
 def step_arguments(unit: Unit, name: str, numbers: Iterable[int]) -> tuple[Function, list[Ptr]]:
     """Open step function `name`; return it and the arguments with these `numbers`."""
     f = Function(unit, signature(name))
-    return f, [Ptr(f, "%args").at("ptr", number).load_ptr(align=8) for number in numbers]
+    return f, [Ptr(f, "%args").slot(number).load_ptr(align=8) for number in numbers]
 
 
 def variable(f: Function, name: str) -> Ptr:
@@ -56,8 +56,8 @@ def begin_tasks(f: Function, at_least_once: bool = False) -> Loop[()]:
 
 def pass_status(f: Function, place: Ptr) -> None:
     """Put the address of the execution's status ahead of `place`, for what is called with that."""
-    status = Ptr(f, "%args").at("ptr", -1).load_ptr(align=8)
-    place.at("ptr", -1).store(status, align=8)
+    status = Ptr(f, "%args").slot(-1).load_ptr(align=8)
+    place.slot(-1).store(status, align=8)
 
 
 def empty_kernel(name: str, machine: Machine) -> Kernel:

@@ -164,7 +164,7 @@ def add_polls(f: Function, found: Work, tasks: int, cost: float) -> bool:
     if chosen:
         f.unit.declare("i32", POLL, ["ptr", "ptr"])
         f.lines[:0] = [
-            f"  %poll_at = getelementptr ptr, ptr {f.watch}, i64 -1",
+            f"  %poll_at = getelementptr i64, ptr {f.watch}, i64 -1",
             "  %poll_status = load ptr, ptr %poll_at",
             "  %poll_budget = alloca i64",
             "  %poll_granted = alloca i64",

@@ -182,6 +182,10 @@ class Ptr(Value):
         amount = index.name if isinstance(index, Int) else index
         return self if amount == 0 else Ptr(self.f, self.f.let(f"getelementptr {kind}, ptr {self.name}, i64 {amount}"))
 
+    def slot(self, number: Index) -> Ptr:
+        """Slot `number` of the table of addresses here: each has eight bytes, whatever addresses have."""
+        return self.at("i64", number)
+
     def at_each(self, kind: str, indices: Vector) -> Vector:
         """A vector of places: each so many elements of LLVM type `kind` further on."""
         text = f"getelementptr {kind}, ptr {self.name}, {operand(indices)}"

@@ -24,23 +24,23 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.aot.errors import CODES, MISSING
 from hlotool.runtime.aot.interface import ALIGNMENT, Entry, Interface
 from hlotool.runtime.aot.mathematics import mathematics
-from hlotool.runtime.aot.metadata import metadata_block, section_of
+from hlotool.runtime.aot.metadata import bytes_text, metadata_text
 from hlotool.runtime.aot.processors import baseline, processor_text
 from hlotool.runtime.aot.reflection import reflection_text
 from hlotool.runtime.aot.weights import HEAD, MAGIC, MULTIPLIERS, VERSION_AND_ORDER
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import CodeError, with_header
 from hlotool.runtime.promotion import promote
-from hlotool.runtime.target_machines import emitter
+from hlotool.runtime.target_machines import target_machine
 
 if TYPE_CHECKING:
     from llvmlite import binding
 
-__all__ = ["Code", "code_texts", "object_with", "offered"]
+__all__ = ["Code", "code_texts", "object_with", "offered", "table_of"]
 
 _ERRORS = {name: number for number, name in enumerate(CODES)}
 _DEFINE = re.compile(r"^(define [^\n]*) \{$", re.MULTILINE)
-_RANDOM = """  %status_at = getelementptr ptr, ptr %args, i64 -1
+_RANDOM = """  %status_at = getelementptr i64, ptr %args, i64 -1
   %status = load ptr, ptr %status_at
   %random_at = getelementptr i64, ptr %status, i64 4
   %random = load ptr, ptr %random_at
@@ -77,7 +77,8 @@ def code_texts(programs: Sequence[Program], machine: Machine, level: int, random
         random.append(first)
         return _RANDOM.format(word=len(random) - 1)
 
-    features = f'attributes #0 = {{ "target-cpu"="{machine.cpu}" "target-features"="{machine.features}" }}\n'
+    vectors = f"vscale_range({machine.vscale},{machine.vscale}) " if machine.vscale else ""
+    features = f'attributes #0 = {{ {vectors}"target-cpu"="{machine.cpu}" "target-features"="{machine.features}" }}\n'
     texts = (with_variables(_HOST.sub(rf"@\1.{level}", text), place) for text in programs[0].texts)
     return [_DEFINE.sub(r"\1 #0 {", text) + features for text in texts]
 
@@ -89,7 +90,10 @@ def object_with(code: Code, about: Mapping[str, object]) -> tuple[bytes, list[st
     """
     machine = baseline(code.machines[0])
     try:
-        with emitter(machine) as target, _parser(target) as parsed:
+        # A target machine of its own: LLVM's remembers, by their addresses, which globals of modules before were used,
+        # and would give those of this module that lie there sections of their own.
+        target = target_machine(machine)
+        with _parser(target) as parsed:
             levels, more = [], dict[str, str]()
             for level, (programs, own) in enumerate(zip(code.programs, code.machines, strict=True)):
                 texts = code.texts[level]
@@ -98,8 +102,8 @@ def object_with(code: Code, about: Mapping[str, object]) -> tuple[bytes, list[st
                 _hide(module, [program.entry for program in programs], f".{level}" if len(code.machines) > 1 else "")
                 levels.append(module)
             functions = [f.name for module in levels for f in module.functions if not f.is_declaration]
-            whole = _linked([parsed(_around(code, metadata_block(about, functions), more.values())), *levels])
-            _hide(whole, offered(code.interface))
+            whole = _linked([parsed(_around(code, metadata_text(machine, about, functions), more.values())), *levels])
+            _hide(whole, [*offered(code.interface), table_of(code.interface)])
             if "windows" in machine.triple:
                 for name in offered(code.interface):
                     whole.get_function(name).storage_class = "dllexport"
@@ -153,41 +157,50 @@ def offered(interface: Interface) -> list[str]:
     return [f"{interface.name}_{name}" for name in names]
 
 
+def table_of(interface: Interface) -> str:
+    """The table of functions for contexts that libraries for WebAssembly have, where functions of the embedder are
+    no addresses: all of them are the one that the module imports."""
+    return f"{interface.name}__functions"
+
+
 # ---- what is around the code
 
 
-def _around(code: Code, metadata: bytes, more: Iterable[str]) -> str:
-    """The text of what is around the code, and `more` that it calls."""
-    interface = code.interface
+def _around(code: Code, metadata: str, more: Iterable[str]) -> str:
+    """The text of what is around the code, with that of its `metadata`, and `more` that it calls."""
+    interface, machine = code.interface, code.machines[0]
     errors = {name: number for name, number in _ERRORS.items() if name != "STOPPED"}
-    values = {**errors, "NAME": interface.name, "LESS": ALIGNMENT - 1}
+    size_type = "i32" if machine.is_wasm else "i64"
+    values = {**errors, "NAME": interface.name, "LESS": ALIGNMENT - 1, "SIZE_TYPE": size_type}
     library = native_text(
         "library", **values, STOPPED_ERROR=_ERRORS["STOPPED"], COMPLETE=COMPLETE, STOPPED=STOPPED, MISSING=MISSING,
         RANDOM_BYTES=8 * len(code.random),
     )
     size = len(code.constants) if code.external else 0
-    section = section_of(code.machines[0].triple)
     texts = [
         *more,
         library,
-        reflection_text(interface, size and size + HEAD, code.random),
+        reflection_text(
+            interface, size and size + HEAD, code.random, "ptr null" if machine.is_wasm else "ptr @metadata"
+        ),
         processor_text(code.machines),
         _constants(code, values),
-        f"@metadata = internal constant {_bytes(metadata)}, section \"{section}\"",
-        '@llvm.used = appending global [1 x ptr] [ptr @metadata], section "llvm.metadata"',
+        metadata,
         f"define ptr @{interface.name}_library() nounwind {{\n  ret ptr @library\n}}",
     ]
     for number, entry in enumerate(interface.entries):
         own = [row[number] for row in code.programs]
-        texts.append(_way_in(interface.name, number, entry, own))
+        texts.append(_way_in(interface.name, number, entry, own, size_type))
+    if machine.is_wasm and interface.functions:
+        texts.append(_imported(interface))
     return "\n".join(texts) + "\n"
 
 
 def _constants(code: Code, values: Mapping[str, object]) -> str:
     size = len(code.constants)
     if not code.external:
-        data = f"@constants = internal constant {_bytes(code.constants.tobytes())}, align {ALIGNMENT}\n"
-        return data + native_text("library_constants", NAME=code.interface.name)
+        data = f"@constants = internal constant {bytes_text(code.constants.tobytes())}, align {ALIGNMENT}\n"
+        return data + native_text("library_constants", **values)
     first, second = (int.from_bytes(code.code[at : at + 8], "little") for at in (0, 8))
     multipliers = {f"M{number}": value for number, value in enumerate(MULTIPLIERS)}
     return native_text(
@@ -196,20 +209,27 @@ def _constants(code: Code, values: Mapping[str, object]) -> str:
     )  # fmt: skip
 
 
-def _way_in(name: str, number: int, entry: Entry, programs: Sequence[Program]) -> str:
+def _way_in(name: str, number: int, entry: Entry, programs: Sequence[Program], size_type: str) -> str:
     rows = [f"%code {{ ptr @{program.entry}, i64 {program.assignment.arena_bytes} }}" for program in programs]
     codes = f"@codes_{number} = internal constant [{len(rows)} x %code] [{', '.join(rows)}]"
     declared = [f"declare void @{program.entry}(ptr)" for program in programs]
     shares = str(any(array.alias >= 0 for array in entry.results)).lower()
     own = f"ptr getelementptr (%entry, ptr @entries, i64 {number}), i1 {shares}"
     given = "ptr %arguments, ptr %results, ptr %workspace, i64 %bytes, ptr %context"
-    function = (
-        f"define i32 @{name}_{entry.name}({given}) nounwind {{\n"
-        f"  %error = tail call i32 @enter({own}, ptr @codes_{number}, {given})\n  ret i32 %error\n}}"
+    wide = size_type == "i64"
+    taken = given if wide else given.replace("i64 %bytes", f"{size_type} %size")
+    function = [
+        f"define i32 @{name}_{entry.name}({taken}) nounwind {{",
+        *([] if wide else [f"  %bytes = zext {size_type} %size to i64"]),
+        f"  %error = tail call i32 @enter({own}, ptr @codes_{number}, {given})", "  ret i32 %error", "}",
+    ]  # fmt: skip
+    return "\n".join([codes, *declared, *function])
+
+
+def _imported(interface: Interface) -> str:
+    """The table of functions for contexts, and what it has: the one that the module imports."""
+    count = len(interface.functions)
+    return (
+        'declare i32 @hlo_called(ptr, ptr, ptr) "wasm-import-module"="hlotool" "wasm-import-name"="call"\n'
+        f"@{table_of(interface)} = constant [{count} x ptr] [{', '.join(['ptr @hlo_called'] * count)}]"
     )
-    return "\n".join([codes, *declared, function])
-
-
-def _bytes(data: bytes) -> str:
-    """A constant of bytes, as LLVM IR."""
-    return f'[{len(data)} x i8] c"' + ("\\" + data.hex("\\") if data else "") + '"'

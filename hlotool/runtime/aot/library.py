@@ -16,6 +16,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.aot.code import Code, code_texts, object_with, offered
 from hlotool.runtime.aot.interface import ALIGNMENT, Array, Entry, Interface
 from hlotool.runtime.aot.metadata import with_sizes
+from hlotool.runtime.aot.processors import processor_name
 from hlotool.runtime.aot.reflection import ABI
 from hlotool.runtime.aot.symbols import function_sizes
 from hlotool.runtime.aot.threads import Threads, threads_of
@@ -93,7 +94,7 @@ def _about(code: Code, options: Mapping[str, Any]) -> dict[str, Any]:
         "hlotool": __version__,
         "abi": ABI,
         "triple": machine.triple,
-        "processors": [own.cpu for own in code.machines],
+        "processors": [processor_name(own) for own in code.machines],
         "byte_order": "big" if machine.is_big_endian else "little",
         "alignment": {"arrays": 1, "workspace": ALIGNMENT, "weights": ALIGNMENT},
         "options": dict(options),

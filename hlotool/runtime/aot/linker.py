@@ -1,11 +1,11 @@
-"""A shared library of an object, by whatever linker is there."""
+"""A shared library, or a module of WebAssembly, of an object, by whatever linker is there."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,10 @@ from tempfile import TemporaryDirectory
 from hlotool.codegen.machine import host
 from hlotool.ir import ExecutionError, UnsupportedError
 
-__all__ = ["linked", "shared_name"]
+__all__ = ["linked", "linked_wasm", "shared_name"]
+
+_STACK = 1 << 20
+"""Bytes of the stack in a module of WebAssembly; it lies below all else, so that what goes past its end is stopped."""
 
 
 def shared_name(name: str, triple: str) -> str:
@@ -35,16 +38,43 @@ def linked(objects: Sequence[bytes], name: str, triple: str) -> bytes:
             f"no linker for {triple}: install a C compiler (cc), LLVM's linker (ld.lld) or pip install "
             "'hlotool[build]' (zig); or build --kind static and link that yourself"
         )
+    files = {f"object{number}.o": data for number, data in enumerate(objects)}
+    return _linked([*command, "-shared", "-o", output, *files, *_options(command, output, triple)], files, output)
+
+
+def linked_wasm(data: bytes, exported: Sequence[str]) -> bytes:
+    """The module of WebAssembly of an object: its memory can be seen from outside, and what is `exported`.
+
+    Errors as for `linked`.
+    """
+    command = next(_wasm_commands(), None)
+    if command is None:
+        raise UnsupportedError(
+            "no linker for WebAssembly: install LLVM's (wasm-ld, in Debian's package lld) or pip install "
+            "'hlotool[build]' (zig)"
+        )
+    options = ["--no-entry", "--stack-first", "-z", f"stack-size={_STACK}", "-o", "linked.wasm", "object.o"]
+    exports = [f"--export={name}" for name in exported]
+    return _linked([*command, *exports, *options], {"object.o": data}, "linked.wasm")
+
+
+def _linked(words: Sequence[str], files: Mapping[str, bytes], output: str) -> bytes:
+    """What a command makes of files, in a folder of its own."""
     with TemporaryDirectory() as folder:
-        files = [f"object{number}.o" for number in range(len(objects))]
-        for file, data in zip(files, objects, strict=True):
-            (Path(folder) / file).write_bytes(data)
-        words = [*command, "-shared", "-o", output, *files, *_options(command, output, triple)]
+        for name, data in files.items():
+            (Path(folder) / name).write_bytes(data)
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
         path = Path(folder) / output
         if done.returncode or not path.is_file():
             raise ExecutionError(f"{' '.join(words)} failed: {(done.stderr or done.stdout).strip()}")
         return path.read_bytes()
+
+
+def _wasm_commands() -> Iterator[list[str]]:
+    if shutil.which("wasm-ld"):
+        yield ["wasm-ld"]
+    if find_spec("ziglang") is not None:
+        yield [sys.executable, "-m", "ziglang", "wasm-ld"]
 
 
 def _commands(triple: str) -> Iterator[list[str]]:

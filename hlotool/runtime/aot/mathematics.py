@@ -1,4 +1,5 @@
-"""What code for plainer processors would ask the C library's mathematics for, as functions of the library itself."""
+"""What code for plainer processors would ask the C library's mathematics for, or the compiler's own library: functions
+of the library itself."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ __all__ = ["mathematics"]
 
 _INTRINSIC = re.compile(r"@llvm\.(floor|ceil|trunc|round|roundeven|rint|nearbyint|fma)\.(?:v[0-9]+)?f(32|64)\b")
 _REMAINDER = re.compile(r" frem (?:<[0-9]+ x )?(float|double)\b")
+_LONG_PRODUCT = re.compile(r" mul (?:nuw |nsw )*(?:<[0-9]+ x )?i128\b")
 _FUNCTION = re.compile(r"^define [^@\n]*@(\w+)\(.*?^}\n", re.MULTILINE | re.DOTALL)
 _CALLED = re.compile(r"@(\w+)\(")
 
@@ -24,10 +26,12 @@ def mathematics(texts: Sequence[str], machine: Machine) -> dict[str, str]:
     named = {match for text in texts for match in _INTRINSIC.findall(text)}
     named |= {("fmod", {"float": "32", "double": "64"}[kind]) for text in texts for kind in _REMAINDER.findall(text)}
     wanted = [name + ("f" if bits == "32" else "") for name, bits in sorted(named) if not _has(machine, name)]
-    if not wanted:
-        return {}
     whole = native_text("library_math")
     functions = {match[1]: match[0] for match in _FUNCTION.finditer(whole)}
+    if machine.is_wasm and any(map(_LONG_PRODUCT.search, [*texts, *(functions[name] for name in wanted)])):
+        wanted.append("__multi3")
+    if not wanted:
+        return {}
     needed = {line: line for line in whole.splitlines() if line.startswith("declare ")}
     for name in wanted:  # grows on the way
         if name not in needed:
@@ -40,6 +44,8 @@ def _has(machine: Machine, name: str) -> bool:
     """Whether there surely is an instruction for it; one more function than LLVM calls does no harm."""
     if name == "fmod":
         return False
+    if machine.is_wasm:  # trunc, ceil, floor, nearest
+        return name not in ("fma", "round")
     if name == "fma":
         return machine.instructions.fma or machine.triple.partition("-")[0] in _FUSED
     if machine.architecture == "aarch64":

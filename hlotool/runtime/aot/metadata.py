@@ -11,21 +11,38 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["metadata_block", "read_metadata", "section_of", "with_sizes"]
+from hlotool.codegen.machine import Machine
 
+__all__ = ["bytes_text", "metadata_block", "metadata_text", "read_metadata", "with_sizes"]
+
+_SECTION = "hlotool"
 _MAGIC = b"\x93hlotool library"
 _HEAD = struct.Struct("<16s2I")
-
-
-def section_of(triple: str) -> str:
-    """The section for the block, as object files for `triple` call it."""
-    return "__TEXT,__hlotool" if "apple" in triple or "darwin" in triple else ".hlotool"
 
 
 def metadata_block(about: Mapping[str, Any], functions: Sequence[str]) -> bytes:
     """The block for what is said `about` a library, with room for the sizes of its `functions`."""
     text = json.dumps({**about, "functions": list(functions)}, separators=(",", ":")).encode()
     return _HEAD.pack(_MAGIC, len(text), len(functions)) + text + bytes(4 * len(functions))
+
+
+def metadata_text(machine: Machine, about: Mapping[str, Any], functions: Sequence[str]) -> str:
+    """LLVM IR of the block: the constant ``@metadata``; in WebAssembly no part of memory, but a custom section."""
+    block = metadata_block(about, functions)
+    if machine.is_wasm:
+        escaped = "\\" + block.hex("\\")
+        return f'!wasm.custom_sections = !{{!0}}\n!0 = !{{!"{_SECTION}", !"{escaped}"}}'
+    apple = "apple" in machine.triple or "darwin" in machine.triple
+    section = f"__TEXT,__{_SECTION}" if apple else f".{_SECTION}"
+    return (
+        f'@metadata = internal constant {bytes_text(block)}, section "{section}"\n'
+        '@llvm.used = appending global [1 x ptr] [ptr @metadata], section "llvm.metadata"'
+    )
+
+
+def bytes_text(data: bytes) -> str:
+    """A constant of bytes, as LLVM IR."""
+    return f'[{len(data)} x i8] c"' + ("\\" + data.hex("\\") if data else "") + '"'
 
 
 def with_sizes(data: bytes, sizes: Mapping[str, int]) -> bytes:

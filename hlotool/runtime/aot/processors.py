@@ -3,6 +3,8 @@
 Features are bits of what the instruction CPUID gives (Intel 64 and IA-32 Architectures Software Developer's Manual,
 volume 2, CPUID; AMD64 Architecture Programmer's Manual, volume 3, appendix E), and need registers that the system saves
 (XCR0, volume 1, chapter 13).  The levels of x86-64 are those of its psABI.
+On aarch64 a register of the system says whether there are scalable vectors (Arm Architecture Reference Manual,
+ID_AA64PFR0_EL1), which Linux reads for programs.  RISC-V has no instruction that tells.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import InputError
 from hlotool.runtime.native_text import native_text
 
-__all__ = ["baseline", "check_levels", "processor_text"]
+__all__ = ["baseline", "check_levels", "processor_name", "processor_text"]
 
 _WORDS = 8
 """Leaf 1 c, 1 d, 7 b, 7 c, 7 d, 7.1 a, 80000001 c, XCR0; see ``native/library_processor.ll``."""
@@ -48,7 +50,16 @@ def baseline(machine: Machine) -> Machine:
     """A machine for code that runs before it is known what the processor has."""
     if machine.triple.startswith("x86_64"):
         return replace(machine, cpu="x86-64", features="", vector_bits=128)
+    if machine.vscale:
+        return replace(machine, cpu="generic", features="+neon", vector_bits=128)
     return machine
+
+
+def processor_name(machine: Machine) -> str:
+    """What a library says that its code is for."""
+    if machine.is_wasm:
+        return "wasm32-simd128" if machine.has("simd128") else "wasm32"
+    return machine.cpu
 
 
 def check_levels(machines: Sequence[Machine]) -> None:
@@ -56,14 +67,17 @@ def check_levels(machines: Sequence[Machine]) -> None:
     names = [machine.cpu for machine in machines]
     order = [name for name in _LEVELS if name in names]
     if len(machines) > 1 and names != order:
+        given = ",".join(map(processor_name, machines))
         raise InputError(
-            f"--cpu {','.join(names)}: several processors in one library are levels of x86-64, from the lowest to the "
-            f"highest: {', '.join(_LEVELS)}"
+            f"--cpu {given}: several processors in one library are levels of x86-64, from the lowest to the highest: "
+            f"{', '.join(_LEVELS)}"
         )
 
 
 def processor_text(machines: Sequence[Machine]) -> str:
     """LLVM IR of ``i32 @level()``: the number of the last of `machines` whose code can run, or -1."""
+    if machines[0].vscale:
+        return native_text("library_vectors", VSCALE=machines[0].vscale)
     rows = [_wanted(machine) for machine in machines]
     if len(rows) == 1 and not any(rows[0]):
         return "define internal i32 @level() nounwind {\n  ret i32 0\n}\n"

@@ -54,10 +54,11 @@ class _Constants:
         return "\n".join(f"@{name} = private unnamed_addr constant {text}" for text, name in self.lines.items())
 
 
-def reflection_text(interface: Interface, weights_bytes: int, random: Sequence[int]) -> str:
+def reflection_text(interface: Interface, weights_bytes: int, random: Sequence[int], metadata: str) -> str:
     """The constants ``@entries``, ``@library``, ``@messages``, and those of the places that call their context.
 
-    The types of the structures are those of ``native/library.ll``.
+    `metadata` is where the block is that `hlotool inspect` reads, as a constant.  The types of the structures are those
+    of ``native/library.ll``.
     """
     made = _Constants()
     entries = []
@@ -79,7 +80,7 @@ def reflection_text(interface: Interface, weights_bytes: int, random: Sequence[i
     library = (
         f"i32 {ABI}", f"i32 {len(entries)}", "ptr @entries", functions, f"i32 {len(interface.functions)}",
         f"i32 {len(random)}", f"i64 {weights_bytes}", "ptr @random" if random else "ptr null",
-        made.string(__version__), "ptr @metadata",
+        made.string(__version__), metadata,
     )  # fmt: skip
     lines.append(f"@library = internal constant %library {{ {', '.join(library)} }}")
     lines.append(f"@random = internal constant [{len(random)} x i64] [{', '.join(f'i64 {word}' for word in random)}]")

@@ -1,7 +1,8 @@
 ; What a library of `hlotool build` has around its code: the way in, and what the code asks of its caller.  See
 ; hlotool/runtime/aot/library.py.
 ;
-; The frame of a call lies at the end of the workspace, behind the arena.  Behind the two words of the status come the
+; The frame of a call lies at the end of the workspace, behind the arena; its slots have eight bytes, whatever addresses
+; have, and are filled from the arrays of pointers of the caller.  Behind the two words of the status come the
 ; context, with all that the caller offers, the code of the error that ends the call, and where the state of random
 ; numbers is: the caller's, or behind all that.  Nothing is kept between calls.
 
@@ -67,17 +68,17 @@ give:
   %gives = load ptr, ptr %gives_at
   %number_at = getelementptr %entry, ptr %entry, i64 0, i32 5
   %number = load i32, ptr %number_at
-  %outputs = getelementptr ptr, ptr %frame, i32 %count
+  %outputs = getelementptr i64, ptr %frame, i32 %count
   %others = select i1 %shares, ptr %arguments, ptr null
   %results_wrong = call i32 @take(ptr %gives, i32 %number, ptr %results, ptr %others, ptr %outputs)
   %no_results = icmp ne i32 %results_wrong, 0
   br i1 %no_results, label %fail, label %run
 run:
-  %rest = getelementptr ptr, ptr %outputs, i32 %number
+  %rest = getelementptr i64, ptr %outputs, i32 %number
   store ptr %workspace, ptr %rest
-  %second = getelementptr ptr, ptr %rest, i64 1
+  %second = getelementptr i64, ptr %rest, i64 1
   store ptr %constants, ptr %second
-  %status = getelementptr ptr, ptr %rest, i64 2
+  %status = getelementptr i64, ptr %rest, i64 2
   %asked = getelementptr i64, ptr %status, i64 1
   %context_at = getelementptr i64, ptr %status, i64 2
   %error_at = getelementptr i64, ptr %status, i64 3
@@ -123,7 +124,7 @@ quick:
 copy:
   %from_at = getelementptr ptr, ptr %given, i64 %q
   %from = load ptr, ptr %from_at
-  %into = getelementptr ptr, ptr %frame, i64 %q
+  %into = getelementptr i64, ptr %frame, i64 %q
   store ptr %from, ptr %into
   %is_zero = icmp eq ptr %from, null
   %zero = or i1 %zeros, %is_zero
@@ -168,7 +169,7 @@ missing:
   %empty = icmp eq i64 %bytes, 0
   br i1 %empty, label %next, label %wrong
 next:
-  %to = getelementptr ptr, ptr %frame, i64 %n
+  %to = getelementptr i64, ptr %frame, i64 %n
   store ptr %used, ptr %to
   %n1 = add i64 %n, 1
   br label %each
@@ -246,7 +247,7 @@ entry:
   %number = load i32, ptr %number_at
   %wide = zext i32 %number to i64
   %missing = add i64 %wide, ${MISSING}
-  %status_at = getelementptr ptr, ptr %table, i64 -1
+  %status_at = getelementptr i64, ptr %table, i64 -1
   %status = load ptr, ptr %status_at
   %context = call ptr @context_of(ptr %status)
   %functions_at = getelementptr %context, ptr %context, i64 0, i32 3

@@ -4,6 +4,6 @@ define internal i32 @constants_of(ptr %context, ptr %to) nounwind {
   store ptr @constants, ptr %to
   ret i32 0
 }
-define i32 @${NAME}_weights_check(ptr %weights, i64 %bytes) nounwind {
+define i32 @${NAME}_weights_check(ptr %weights, ${SIZE_TYPE} %bytes) nounwind {
   ret i32 0
 }

@@ -1,6 +1,47 @@
-; What processors without instructions for it would ask the C library for: rounding to whole numbers, and a multiplication
-; and addition that round once.  The names are those of the C library, as LLVM calls them so; here they are the library's
-; own.
+; What processors without instructions for it would ask the C library for, or the compiler's: rounding to whole numbers, a
+; multiplication and addition that round once, products of 128 bits.  The names are those of these libraries, as LLVM
+; calls them so; here they are the library's own.
+
+; In words of 32 bits, whose products fit into 64.
+define i128 @__multi3(i128 %a, i128 %b) nounwind {
+  %al = trunc i128 %a to i64
+  %bl = trunc i128 %b to i64
+  %as = lshr i128 %a, 64
+  %bs = lshr i128 %b, 64
+  %ah = trunc i128 %as to i64
+  %bh = trunc i128 %bs to i64
+  %a0 = and i64 %al, 4294967295
+  %b0 = and i64 %bl, 4294967295
+  %a1 = lshr i64 %al, 32
+  %b1 = lshr i64 %bl, 32
+  %p00 = mul i64 %a0, %b0
+  %p01 = mul i64 %a0, %b1
+  %p10 = mul i64 %a1, %b0
+  %p11 = mul i64 %a1, %b1
+  %c00 = lshr i64 %p00, 32
+  %l01 = and i64 %p01, 4294967295
+  %l10 = and i64 %p10, 4294967295
+  %m0 = add i64 %c00, %l01
+  %middle = add i64 %m0, %l10
+  %l00 = and i64 %p00, 4294967295
+  %up = shl i64 %middle, 32
+  %low = or i64 %up, %l00
+  %h01 = lshr i64 %p01, 32
+  %h10 = lshr i64 %p10, 32
+  %carry = lshr i64 %middle, 32
+  %h0 = add i64 %p11, %h01
+  %h1 = add i64 %h0, %h10
+  %h2 = add i64 %h1, %carry
+  %x0 = mul i64 %ah, %bl
+  %x1 = mul i64 %al, %bh
+  %h3 = add i64 %h2, %x0
+  %high = add i64 %h3, %x1
+  %wide_low = zext i64 %low to i128
+  %wide_high = zext i64 %high to i128
+  %shifted = shl i128 %wide_high, 64
+  %product = or i128 %shifted, %wide_low
+  ret i128 %product
+}
 
 define internal float @wholef(float %x) nounwind {
   %n = fptosi float %x to i32

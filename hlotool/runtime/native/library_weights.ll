@@ -49,19 +49,19 @@ fail:
   ret i32 %why
 }
 
-define i32 @${NAME}_weights_check(ptr %weights, i64 %bytes) nounwind {
+define i32 @${NAME}_weights_check(ptr %weights, ${SIZE_TYPE} %bytes) nounwind {
 start:
   %none = icmp eq ptr %weights, null
   br i1 %none, label %fail, label %room
 room:
-  %head = icmp uge i64 %bytes, ${HEAD}
+  %head = icmp uge ${SIZE_TYPE} %bytes, ${HEAD}
   br i1 %head, label %check, label %fail
 check:
   %wrong = call i32 @head_check(ptr %weights)
   %bad = icmp ne i32 %wrong, 0
   br i1 %bad, label %fail, label %length
 length:
-  %whole = icmp eq i64 %bytes, ${FILE}
+  %whole = icmp eq ${SIZE_TYPE} %bytes, ${FILE}
   br i1 %whole, label %hash, label %fail
 hash:
   %data = getelementptr i8, ptr %weights, i64 ${HEAD}

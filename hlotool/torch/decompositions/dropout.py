@@ -16,7 +16,9 @@ def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Any, Any]:
         return input.clone(), torch.ones_like(input, dtype=torch.bool)
     if p == 1:  # nothing is drawn
         return input * 0, torch.zeros_like(input, dtype=torch.bool)
-    order, _ = compute_elementwise_output_logical_to_physical_perm(input)
+    order = compute_elementwise_output_logical_to_physical_perm(input)
+    if order and not isinstance(order[0], int):  # in newer versions of PyTorch that is one of two results
+        order = order[0]
     lying = torch.empty([input.shape[n] for n in order], dtype=torch.bool)  # numbers are drawn as elements lie
     kept = torch.ops.aten.bernoulli.p(lying, 1 - p).permute([order.index(n) for n in range(input.dim())])
     return input * kept * (1 / (1 - p)), kept

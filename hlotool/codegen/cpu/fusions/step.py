@@ -98,9 +98,9 @@ def load_bases(f: Function, jobs: Sequence[Job], scratch_slot: int) -> dict[obje
             if slot in bases:
                 continue
             if isinstance(slot, int):
-                bases[slot] = table.at("ptr", slot).load_ptr()
+                bases[slot] = table.slot(slot).load_ptr()
             elif isinstance(slot, Scratch):
-                bases[slot] = table.at("ptr", scratch_slot).load_ptr() + slot.offset
+                bases[slot] = table.slot(scratch_slot).load_ptr() + slot.offset
     return bases
 
 

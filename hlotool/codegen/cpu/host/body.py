@@ -60,10 +60,10 @@ class Body:
         leaves = len(assignment.parameters) + len(assignment.outputs)
         # Of the words of the frame, those that are loaded at the start.
         self.bases = {n: self.base(n) for n in range(0 if leaves <= _MOST_LEAVES else leaves, leaves + 2)}
-        status = frame.at("ptr", -1 if is_table else leaves + 2)
+        status = frame.slot(-1 if is_table else leaves + 2)
         self.status = status.load_ptr() if is_table else status  # whether the execution has ended, and how
         instructions = list(instructions)
-        room = allocate(f, "ptr", 1 + max(width, *(table_size(i, assignment) for i in instructions)), align=16)
+        room = allocate(f, "i64", 1 + max(width, *(table_size(i, assignment) for i in instructions)), align=16)
         room.store(self.status)  # what is called finds it ahead of its arguments
         self.table = room + 8  # the arguments of what is called
         self.budget = allocate(f, "i64")  # what may pass until the clock is looked at
@@ -84,7 +84,7 @@ class Body:
 
     def base(self, number: int) -> Ptr:
         """What a word of the frame says, loaded here."""
-        return self.frame.at("ptr", number).load_ptr()
+        return self.frame.slot(number).load_ptr()
 
     def address(self, value: Value) -> Ptr:
         home = self.home(value)

@@ -1,6 +1,6 @@
 """Writes the entry function, those of computations that are called, and those of tasks that are more than kernels.
 
-The entry function is ``void @NAME(ptr %frame)``; the frame is an array of pointers: parameter leaves, output leaves,
+The entry function is ``void @NAME(ptr %frame)``; the frame is a table of addresses: parameter leaves, output leaves,
 the arena, the constants; then the status of the execution, a word that is zero at first, `STOPPED` when it is to end
 early, and `COMPLETE`, which nothing but the last statement writes, when it has done all of its work.  While loops and
 conditionals are branches in it, scalar arithmetic stands in line, custom calls and what concerns other devices or the
@@ -159,8 +159,8 @@ class _Writer:
         row = Ptr(f, f"@{table}").at("[5 x i64]", loop.index)
         places = [row.at("i64", number) for number in range(5)]
         source_word, source_start, target_word, target_start, size = (place.load_int() for place in places)
-        to = body.frame.at("ptr", target_word).load_ptr() + target_start
-        to.copy_from(body.frame.at("ptr", source_word).load_ptr() + source_start, size)
+        to = body.frame.slot(target_word).load_ptr() + target_start
+        to.copy_from(body.frame.slot(source_word).load_ptr() + source_start, size)
         loop.end()
 
     # ---- instructions

@@ -54,7 +54,7 @@ def define_tasks(unit: Unit, name: str) -> None:
     f = Function(unit, f"internal void @{name}(ptr %args, i64 %begin, i64 %end) nounwind {PLUMBING}")
     table = Ptr(f, "%args")
     calls = table.load_ptr()
-    starts = table.at("ptr", 1).load_ptr()
+    starts = table.slot(1).load_ptr()
     first, last = (starts.at("i64", task).load_int() for task in (Int(f, "%begin"), Int(f, "%end")))
     loop = begin_loop(f, first, last)
     own = calls.at(_CALL, loop.index)

@@ -120,7 +120,7 @@ class _Table:
 
     def buffer(self, slot: str) -> Ptr:
         """The argument whose number is `slot`."""
-        return Ptr(self.f, "%args").at("ptr", self[slot]).load_ptr()
+        return Ptr(self.f, "%args").slot(self[slot]).load_ptr()
 
     def flag(self) -> Ptr:
         """What is known about the kernel."""
