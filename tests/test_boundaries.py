@@ -125,15 +125,25 @@ def test_half_an_entry_of_the_cache_goes(tmp_path: Path, monkeypatch: pytest.Mon
     assert not [*tmp_path.iterdir()]
 
 
+REFUSED = {
+    "0": ("i32 @pthread_create(ptr %word, ptr %b, ptr %c, ptr %d)", "store i64 77, ptr %word ret i32 11"),
+    "1": ("i64 @PyThread_start_new_thread(ptr %function, ptr %argument)", "ret i64 -1"),
+}
+"""What tells that there is no thread, as POSIX has it and as Python has it on every system."""
+
+
 @pytest.mark.filterwarnings("error")
-def test_llvm_works_with_the_threads_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("portable", REFUSED)
+def test_llvm_works_with_the_threads_that_there_are(monkeypatch: pytest.MonkeyPatch, portable: str) -> None:
     """The system gives no others."""
     monkeypatch.setenv("HLOTOOL_CACHE", "off")
-    text = compile_queue._text()
-    refused = re.sub(r"declare (i32) (@pthread_create)\(.*\)", r"define internal \1 \2(ptr %a, ptr %b, ptr %c, ptr %d) "
-                     r"{ store i64 77, ptr %a ret i32 11 }", text)  # fmt: skip
+    monkeypatch.setenv("HLOTOOL_PORTABLE", portable)
+    head, body = REFUSED[portable]
+    name = head.partition("(")[0]
+    text = compile_queue._parts(compile_queue.host())
+    refused = re.sub(rf"declare {name}\(.*\)", f"define internal {head} {{ {body} }}", text)
     assert refused != text
-    monkeypatch.setattr(compile_queue, "_text", lambda: refused)
+    monkeypatch.setattr(compile_queue, "_parts", lambda machine: refused)
     monkeypatch.setattr(compile_queue, "_code", compile_queue._code.__wrapped__)
     same(results(MANY), MANY)
 
@@ -326,6 +336,7 @@ def test_what_does_not_fit_stays_in_its_queue() -> None:
 def test_results_and_temporaries_that_find_no_memory(monkeypatch: pytest.MonkeyPatch, usable: bool) -> None:
     if not usable:
         monkeypatch.setattr(fastcall, "usable", lambda: False)
+    usable = fastcall.usable()
     executable = hlotool.compile(parse(MANY))
     x = np.resize(X, 4000)
     for number in range(40):

@@ -22,7 +22,7 @@ from hlotool.evaluate import evaluate
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.compare import compare_with_truth, verdict_of
 from hlotool.harness.inputs import random_inputs
-from hlotool.ir import Module
+from hlotool.ir import Module, dtype_of
 from hlotool.text.load import one_module, open_source
 from hlotool.text.parser import parse
 
@@ -83,6 +83,30 @@ def test_libraries_need_nothing_but_copies_of_memory(name: str, tmp_path: Path) 
     asked = set(ran([f"{foreign.triple}-nm", "-u", f"{built.name}.o"], tmp_path).split()) - {"U"}
     assert asked <= COPIES | {".TOC."}  # how POWER finds its data
     holds(module, arrays, run_driver(built, arrays, on=foreign))
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_of_zeros_the_first_is_the_least_and_the_largest(name: str, tmp_path: Path) -> None:
+    """Processors differ in that; NaNs are kept, too."""
+    foreign = usable(name)
+    values = [(0.0, -0.0), (-0.0, 0.0), (np.nan, 1.0), (1.0, np.nan), (1.0, 2.0), (-1.0, -2.0), (0.0, np.nan)] * 9
+    lines, arrays = [], []
+    for kind in ("f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3fn"):
+        for side in (0, 1):
+            lines.append(f"  {kind}.{side} = {kind}[{len(values)}] parameter({len(arrays)})")
+            arrays.append(np.array([pair[side] for pair in values]).astype(dtype_of(kind)))
+        for word in ("minimum", "maximum"):
+            lines.append(f"  {word}.{kind} = {kind}[{len(values)}] {word}({kind}.0, {kind}.1)")
+    results = [line.split() for line in lines if "imum" in line]
+    shapes, names = ", ".join(row[2] for row in results), ", ".join(row[0] for row in results)
+    module = parse("\n".join(["HloModule zeros", "ENTRY e {", *lines, f"  ROOT all = ({shapes}) tuple({names})", "}"]))
+    found = run_driver(build(module, tmp_path, machines=[foreign.machine]), arrays, on=foreign)
+    for row, own, wanted in zip(results, found, evaluate(module, arrays), strict=True):
+        own, wanted = own.astype(np.float64), wanted.astype(np.float64)
+        assert np.array_equal(np.isnan(own), np.isnan(wanted)), row
+        there = ~np.isnan(wanted)
+        assert np.array_equal(np.copysign(1, own[there]), np.copysign(1, wanted[there])), row
+        assert np.array_equal(own[there], wanted[there]), row
 
 
 @pytest.mark.parametrize(("name", "bits"), [("neoverse-v1", 128), ("neoverse-v1", 512), ("a64fx", 256), ("a64fx", 0)])

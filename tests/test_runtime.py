@@ -30,6 +30,7 @@ from hlotool.runtime.custom_calls import CallSite, CustomCall, register_custom_c
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.object_code import assembly, compiled, has_raw_functions
+from hlotool.system import system
 
 MACHINE = default_machine()
 
@@ -314,12 +315,14 @@ class Counter:
 _KEPT: list[Library] = []  # never unloaded: the threads of a pool run its code until the process ends
 
 
-@pytest.fixture(scope="module", params=["native", "condition"])
+@pytest.fixture(scope="module", params=["native", "condition", "python"])
 def symbols_for(request: pytest.FixtureRequest) -> Callable[[int], Mapping[str, int]]:
-    """The process's pool, and one that sleeps on a condition variable as where there is no futex."""
+    """The process's pool, and those that sleep on a condition variable, and on locks of Python's."""
     if request.param == "native":
         return pool.symbols
-    own = load(compile_units([pool.pool_text(MACHINE, futex=False)], MACHINE), callback.symbols())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HLOTOOL_PORTABLE", str(int(request.param == "python")))
+        own = load(compile_units([pool.pool_text(MACHINE, request.param)], MACHINE), callback.symbols())
     ctypes.CFUNCTYPE(None)(own.address("hlo_pool_reset"))()
 
     def symbols(threads: int) -> Mapping[str, int]:
@@ -473,12 +476,18 @@ define void @go(ptr %cell) {
 
 
 @pytest.mark.parametrize(
-    "triple", ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "arm64-apple-darwin23", "riscv64-linux-gnu"]
-)
-def test_pool_compiles_for_other_machines(triple: str) -> None:
+    ("triple", "sleep"),
+    [
+        ("x86_64-unknown-linux-gnu", "futex"), ("aarch64-unknown-linux-gnu", "futex"), ("riscv64-linux-gnu", "futex"),
+        ("s390x-linux-gnu", "condition"), ("arm64-apple-darwin23", "python"), ("x86_64-apple-darwin23", "python"),
+        ("x86_64-pc-windows-msvc-elf", "python"), ("aarch64-pc-windows-msvc-elf", "python"),
+    ],
+)  # fmt: skip
+def test_pool_compiles_for_other_machines(triple: str, sleep: pool.Sleep) -> None:
     machine = replace(MACHINE, triple=triple, cpu="", features="")
-    text = pool.pool_text(machine)
-    assert ("@syscall" in text) == ("linux" in triple)
+    text = pool.pool_text(machine, sleep)
+    assert ("@syscall" in text) == (sleep == "futex")
+    assert ("@pthread_" in text) == (sleep != "python")
     assert "hlo_parallel_n" in assembly(text, machine)
 
 
@@ -525,7 +534,7 @@ def test_fork_and_exit_with_workers_alive() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or MACHINE.cores < 2, reason="no two processors to choose")
+@pytest.mark.skipif(system().portable or MACHINE.cores < 2, reason="no two processors to choose")
 def test_worker_leaves_the_processor_of_its_caller() -> None:
     """In a process of its own: a caller held on one processor finds its worker there and then elsewhere."""
     program = f"""
@@ -655,7 +664,7 @@ def make_entry(loaded: Library, constants: Any) -> Entry:
 
 @pytest.fixture(params=["python", "builtin", "builtin without the GIL"])
 def call(entry: Entry, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    assert fastcall.usable()
+    assert fastcall.usable() is not system().plain_calls
     return entry if request.param == "python" else entry.function(release_gil="without" in request.param)
 
 
@@ -720,6 +729,33 @@ def test_entry_in_many_threads(call: Callable[..., Any]) -> None:
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+_FIRST = """
+import threading
+import numpy as np
+import hlotool
+text = "ENTRY e { x = f32[64,512] parameter(0)\\n y = f32[64,512] add(x, x)\\n ROOT z = f32[64,512] tanh(y) }"
+x = np.ones((64, 512), np.float32)
+begin, right = threading.Barrier(6), []
+def call():
+    begin.wait()
+    executable = hlotool.compile(hlotool.parse(f"HloModule m\\n{text}"), threads=2)
+    right.append(all(np.allclose(executable(x)[0], np.tanh(np.float32(2))) for _ in range(20)))
+threads = [threading.Thread(target=call) for _ in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(sum(right))
+"""
+
+
+@pytest.mark.parametrize("portable", ["0", "1"])
+def test_several_threads_may_come_first(portable: str) -> None:
+    """In a process of its own: native code that it has once is not made twice, and one thrown away under a caller."""
+    command = [sys.executable, "-c", _FIRST]
+    env = {**os.environ, "HLOTOOL_PORTABLE": portable, "HLOTOOL_CACHE": "off"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "6\n", "")
 
 
 def test_builtin_keeps_all_it_needs_and_leaks_nothing() -> None:

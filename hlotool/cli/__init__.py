@@ -20,6 +20,7 @@ import hlotool
 from hlotool.cli.session import Session
 from hlotool.ending import end_quickly
 from hlotool.plugins import load_plugin, plugin_names
+from hlotool.system import system
 
 __all__ = ["COMMANDS", "cli", "main", "run"]
 
@@ -135,7 +136,8 @@ def cli(ctx: click.Context, color: str) -> None:
     compile for another processor (see compile --cpu), HLOTOOL_KEEP=MiB of freed
     array memory kept for reuse, HLOTOOL_CONFIG=FILE in place of the nearest
     hlotool.toml (named pipelines), HLOTOOL_STRICT=1 as --strict, NO_COLOR,
-    HLOTOOL_REDUCE=SECONDS|off for reproducers of passes that fail (10).
+    HLOTOOL_REDUCE=SECONDS|off for reproducers of passes that fail (10),
+    HLOTOOL_PORTABLE=1 to do without what Linux has alone.
 
     Other packages add commands, backends, passes and rules: entry points in the groups hlotool.commands,
     hlotool.backends, hlotool.passes and hlotool.rules.
@@ -145,13 +147,14 @@ def cli(ctx: click.Context, color: str) -> None:
         text = os.environ.get(name, "").strip()
         if text and not (text.isdecimal() and (name == "HLOTOOL_KEEP" or 1 <= int(text) <= 1024)):
             raise click.UsageError(f"{name}={text}: expected a whole number")
-    if os.environ.get("HLOTOOL_CPU", "").strip():
-        from hlotool.codegen.machine import default_machine
+    try:
+        system()
+        if os.environ.get("HLOTOOL_CPU", "").strip():
+            from hlotool.codegen.machine import default_machine
 
-        try:
             default_machine()
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _one_line(

@@ -16,6 +16,7 @@ import click
 
 from hlotool.cli.sizes import Size
 from hlotool.ir import ExecutionError, UnsupportedError
+from hlotool.system import system
 
 __all__ = ["isolation_options", "run_isolated"]
 
@@ -56,7 +57,7 @@ def run_isolated(limit: int | None) -> int:
 
     ExecutionError tells of a crash, UnsupportedError where memory cannot be limited to `limit` bytes.
     """
-    if limit is not None and sys.platform != "linux":
+    if limit is not None and system().name != "linux":
         raise UnsupportedError("memory can be limited on Linux alone")
     with tempfile.TemporaryDirectory(prefix="hlotool-") as folder:
         end = Path(folder, "end")  # says that Python came to its end: libraries may exit with any code

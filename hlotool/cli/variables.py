@@ -8,6 +8,7 @@ VARIABLES = {
     "HLOTOOL_CACHE": "off, or the directory for compiled code (default: hlotool under XDG_CACHE_HOME or ~/.cache).",
     "HLOTOOL_THREADS": "Number of threads (default: all cores).",
     "HLOTOOL_CPU": "Processor to compile for where --cpu names none (default: this one).",
+    "HLOTOOL_PORTABLE": "1: do without what Linux has beyond what Python has on every system, for tests.",
     "HLOTOOL_KEEP": "MiB of freed array memory to keep for the next call.",
     "HLOTOOL_CONFIG": "A file to take in place of the nearest hlotool.toml, which gives pipelines names.",
     "HLOTOOL_STRICT": "1: as --strict, also for the library: a failure of a part of hlotool is an error.",

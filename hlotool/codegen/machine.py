@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
 from hlotool.lazy_dataclass import dataclass
+from hlotool.system import cache_bytes, may_use_tiles, processors, system
 
 __all__ = [
     "LINE", "NAMES", "WASM", "Machine", "Numerics", "default_machine", "host", "named", "of_triple", "runs_here",
-    "without_tiles",
+    "to_link", "without_tiles",
 ]  # fmt: skip
 
 
@@ -122,7 +121,7 @@ class Machine:
 
 def host() -> Machine:
     """The processor this process runs on, with as many cores as it may use now."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = processors()
     machine = _processor()
     # A virtual machine shows the cache of the whole chip, which others use as well.
     return replace(machine, cores=cores, l3=min(machine.l3, cores * _L3_PER_CORE))
@@ -146,16 +145,20 @@ def default_machine() -> Machine:
 def _processor() -> Machine:
     from llvmlite import binding
 
-    found = binding.get_host_cpu_features()
-    if found.get("amx-bf16") and not _may_use_tiles():
+    try:
+        found = binding.get_host_cpu_features()
+    except RuntimeError:  # LLVM cannot ask this processor: what its name says has to do
+        found = binding.targets.FeatureMap()
+    if found.get("amx-bf16") and not may_use_tiles():
         found["amx-bf16"] = False
     machine = Machine(
-        triple=binding.get_process_triple(),
+        triple=binding.get_process_triple() + system().suffix,
         cpu=binding.get_host_cpu_name(),
         features=found.flatten(),
         vector_bits=vector_bits_of(frozenset(name for name, on in found.items() if on)),
     )
-    return replace(machine, **_caches())
+    caches: dict[str, Any] = cache_bytes()
+    return replace(machine, **caches)
 
 
 def named(text: str) -> Machine:
@@ -171,13 +174,13 @@ def named(text: str) -> Machine:
     if name == "host":
         machine = without_tiles(mine)
     elif name in _LEVELS:
-        machine = replace(mine, triple="x86_64-unknown-linux-gnu", cpu=name, features="", vector_bits=_LEVELS[name])
+        machine = replace(mine, triple=_own("x86_64", mine), cpu=name, features="", vector_bits=_LEVELS[name])
     elif name == "aarch64":
-        machine = replace(mine, triple="aarch64-unknown-linux-gnu", cpu="generic", features="+neon", vector_bits=128)
+        triple = _own("aarch64", mine)
+        machine = replace(mine, triple=triple, cpu="generic", features="+neon", vector_bits=128)
     elif name in _SVE:
-        machine = replace(
-            mine, triple="aarch64-unknown-linux-gnu", cpu=name, features="+neon,+sve", vector_bits=_SVE[name]
-        )
+        triple = _own("aarch64", mine)
+        machine = replace(mine, triple=triple, cpu=name, features="+neon,+sve", vector_bits=_SVE[name])
     elif name in _RISCV:
         machine = replace(
             mine, triple="riscv64-unknown-linux-gnu", cpu="generic-rv64", features=_RISCV[name], vector_bits=128,
@@ -216,6 +219,16 @@ def of_triple(triple: str, name: str | None = None) -> Machine:
     return replace(machine, triple=triple)
 
 
+def _own(architecture: str, mine: Machine) -> str:
+    """The triple of an architecture on the system of this machine, or on Linux where that has another one."""
+    return mine.triple if mine.architecture == architecture else f"{architecture}-unknown-linux-gnu"
+
+
+def to_link(machine: Machine) -> Machine:
+    """The machine for objects that the system's linker is to take, if those that this process loads are others."""
+    return replace(machine, triple=machine.triple.removesuffix("-elf"))
+
+
 def _family(triple: str) -> str:
     """Whose names of processors fit a triple."""
     name = triple.partition("-")[0]
@@ -245,7 +258,7 @@ def _triple(changes: list[str], usual: str) -> tuple[str, list[str]]:
 def runs_here(machine: Machine) -> bool:
     """Whether this process can run code for `machine`."""
     mine = host()
-    if mine.triple.partition("-")[0] != machine.triple.partition("-")[0] or machine.vector_bits > mine.vector_bits:
+    if _convention(mine.triple) != _convention(machine.triple) or machine.vector_bits > mine.vector_bits:
         return False
     if machine.cpu == "x86-64-v2":
         return mine.has("sse4.2")
@@ -253,34 +266,11 @@ def runs_here(machine: Machine) -> bool:
     return wanted <= set(mine.features.split(","))
 
 
-def _caches() -> dict[str, Any]:
-    """Bytes of the data caches of the first processor by level, as Linux gives them; empty where it does not."""
-    found: dict[str, Any] = {}
-    for index in range(8):
-        folder = Path(f"/sys/devices/system/cpu/cpu0/cache/index{index}")
-        try:
-            level, kind, size = ((folder / name).read_text("ascii").strip() for name in ("level", "type", "size"))
-        except OSError:
-            break
-        if kind != "Instruction" and level in ("1", "2", "3") and size[:-1].isdecimal() and size.endswith("K"):
-            found[f"l{level}"] = int(size[:-1]) << 10
-    return found
-
-
-def _may_use_tiles() -> bool:
-    """Ask the system to let this process use tile registers (AMX); they are off until then.
-
-    See "Using XSTATE features in user space applications" in the Linux kernel's documentation.
-    """
-    import ctypes
-
-    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
-    if not (sys.platform == "linux" and ctypes.sizeof(ctypes.c_void_p) == 8):
-        return False
-    call = ctypes.CDLL(None).syscall
-    call.restype = ctypes.c_long
-    arguments = (ctypes.c_long(number) for number in (arch_prctl, request_permission, tile_data))
-    return bool(call(*arguments) == 0)
+def _convention(triple: str) -> tuple[str, str, bool]:
+    """What code for two systems must have in common to run on both: architecture, calls, names, format of objects."""
+    system = triple.partition("-")[2]
+    known = next((word for word in ("windows", "apple", "wasm") if word in system), "")
+    return _family(triple), known, system.endswith("-elf")
 
 
 _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}

@@ -12,7 +12,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import Donate, donation_of
 from hlotool.analysis.elided import refuse_elided
 from hlotool.analysis.trip_count import known_trip_count
-from hlotool.codegen.machine import Machine, Numerics
+from hlotool.codegen.machine import Machine, Numerics, to_link
 from hlotool.driver.backend import Backend
 from hlotool.driver.backends import find_backend
 from hlotool.driver.compiled import compiled_by
@@ -122,6 +122,8 @@ def compile_module(
     if to_run:
         refuse_elided(module)
     machine = chosen_machine(machine, cpu)
+    if not to_run:
+        machine = to_link(machine)
     if excess_precision or flush_denormals:
         machine = replace(machine, numerics=Numerics(excess_precision, flush_denormals))
     found = find_backend(backend)

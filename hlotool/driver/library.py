@@ -8,7 +8,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import Donate, donation_of
 from hlotool.analysis.elided import refuse_elided
 from hlotool.codegen.kernel import KernelCrash
-from hlotool.codegen.machine import Machine, without_tiles
+from hlotool.codegen.machine import Machine, to_link, without_tiles
 from hlotool.codegen.program import Constants, Program, build_together
 from hlotool.driver.cpu import lower
 from hlotool.driver.failures import is_strict
@@ -56,7 +56,7 @@ def build_library(name: str, sources: Mapping[str, Source], options: LibraryOpti
             raise InputError(f"name {entry!r}: expected letters, digits and single underscores, and no word of C's")
     if len({entry.upper() for entry in sources}) < len(sources):
         raise InputError("names of entries differ in more than case: their constants are in capitals")
-    machines = [without_tiles(machine) for machine in options.machines]
+    machines = [to_link(without_tiles(machine)) for machine in options.machines]
     check_levels(machines)
     if pointer_bits(machines[0]) != 64 and not machines[0].is_wasm:
         raise UnsupportedError(

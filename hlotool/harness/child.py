@@ -5,14 +5,15 @@ Compiled code may overwrite its own memory, never end, or write to standard outp
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
-import resource
 import signal
 import sys
 import warnings
 from typing import IO, Any
 
+from hlotool.harness.limits import keep_no_core
 from hlotool.harness.orphans import end_with_parent
 
 __all__ = ["receive", "send", "serve"]
@@ -44,7 +45,7 @@ def serve() -> None:
     ``(False, exception)``, until nobody asks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     end_with_parent()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # nobody wants to look at what died
+    keep_no_core()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
@@ -55,12 +56,12 @@ def serve() -> None:
         except EOFError:
             return
         if seconds is not None:
-            signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
+            faulthandler.dump_traceback_later(seconds + _GRACE, exit=True)  # whatever native code does meanwhile
         try:
             answer = True, function(*arguments)
         except Exception as error:
             answer = False, error
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
         try:
             send(answers, answer)
         except (pickle.PicklingError, TypeError, AttributeError):

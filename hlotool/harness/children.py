@@ -24,6 +24,9 @@ __all__ = ["ChildDied", "Children", "TimeLimit", "outcome_of"]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
+_KILLED = 9
+"""The signal that ends a process whatever it does, where there are signals."""
+
 _START = "import pickle,sys; sys.path[:] = pickle.loads({path!r}); from hlotool.harness.child import serve; serve()"
 
 
@@ -88,7 +91,7 @@ class Children(Executor):
     def _do(self, function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:
         with self._lock:
             if self._closed:
-                raise ChildDied(signal.SIGKILL, "the executor is closed")
+                raise ChildDied(_KILLED, "the executor is closed")
             child = self._free.pop() if self._free else None
             if child is None:
                 child = _Child()

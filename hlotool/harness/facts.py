@@ -11,11 +11,12 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from hlotool.codegen.machine import Machine, default_machine, host
-from hlotool.harness.limits import address_space_limit, cpu_limit, memory_limit, memory_size
+from hlotool.harness.limits import address_space_limit, cpu_limit, memory_limit
 from hlotool.harness.xla import xla_python
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache, llvm_version
 from hlotool.runtime.pool import default_threads
+from hlotool.system import memory_bytes, system
 from hlotool.version import __version__
 
 __all__ = ["Fact", "facts", "shortened"]
@@ -88,6 +89,7 @@ def _processor(machine: Machine) -> Iterator[tuple[str, str]]:
     yield "for LLVM", f"{machine.cpu}, {machine.triple}"
     yield "vectors", f"{machine.vector_bits} bits, {machine.registers} registers to plan with"
     yield "instructions", ", ".join(_instructions(machine)) or "what the architecture has"
+    yield "runtime", "portable" if system().portable else "of Linux"
     yield "tile registers", "yes" if machine.has_tiles else "no"
     caches = (("L1", machine.l1), ("L2", machine.l2), ("L3", machine.l3))
     yield "caches", ", ".join(f"{name} {_bytes(size)}" for name, size in caches) + " (L3: this process's part)"
@@ -118,7 +120,7 @@ def _limits() -> Iterator[tuple[str, str]]:
     yield "cores", f"{host().cores} of {os.cpu_count() or 'unknown'}"
     yield "control group, processors", "none found" if share is None else f"{share:g}"
     yield "control group, memory", "none found" if memory is None else _bytes(memory)
-    yield "memory", _bytes(memory_size())
+    yield "memory", _bytes(memory_bytes())
     yield "address space", "no limit" if space is None else _bytes(space)
     try:
         yield "threads", str(default_threads())

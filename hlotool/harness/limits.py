@@ -5,11 +5,10 @@ See "Control Group v2" and "Control Groups version 1" in the Linux kernel's docu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["address_space_limit", "cpu_limit", "memory_limit", "memory_size"]
+__all__ = ["address_space_limit", "cpu_limit", "keep_no_core", "memory_limit"]
 
 _ROOT, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _NO_LIMIT = 1 << 60
@@ -37,23 +36,24 @@ def memory_limit(root: Path = _ROOT, own: Path = _OWN) -> int | None:
     return min(found, default=None)
 
 
-def memory_size() -> int | None:
-    """Bytes of memory that the machine has; None where Linux does not say."""
-    try:
-        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemTotal:")), None)
-
-
 def address_space_limit() -> int | None:
     """Bytes of address space that this process may have (``ulimit -v``); None for no limit."""
-    if sys.platform == "win32":
+    try:
+        import resource
+    except ImportError:  # a system without such limits
         return None
-    import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return None if limit == resource.RLIM_INFINITY else limit
+
+
+def keep_no_core() -> None:
+    """Have the system write no file of this process when it dies."""
+    try:
+        import resource
+    except ImportError:  # a system that writes none
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _folders(controller: str, root: Path, own: Path) -> Iterator[Path]:

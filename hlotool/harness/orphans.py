@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import time
 from threading import Thread
+
+from hlotool.system import wait_for_parent
 
 __all__ = ["end_with_parent"]
 
 _EVERY = 0.5
-"""Seconds between looks at who the parent is: an orphan gets another one."""
+"""Seconds between looks at who the parent is."""
 
 
 def end_with_parent() -> None:
@@ -18,6 +19,5 @@ def end_with_parent() -> None:
 
 
 def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_EVERY)
+    wait_for_parent(parent, _EVERY)
     os._exit(1)

@@ -260,8 +260,11 @@ def _ended(line: str, given: Any, said: Any, timeout: float | None, stop: Event 
                 status = process.wait(min(_LOOK, max(0.0, end - time.monotonic())))
     finally:
         if status is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            if hasattr(os, "killpg"):
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
             process.wait()
     return status if status is None or status >= 0 else 128 - status
 

@@ -12,7 +12,6 @@ import ctypes
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -26,10 +25,11 @@ from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
 from hlotool.jax.traced import Program, is_key
 from hlotool.runtime.cache import default_cache
-from hlotool.runtime.callback import python_function
 from hlotool.runtime.load import load
 from hlotool.runtime.memory import allocator
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.runtime.parts import python_function
 
 __all__ = ["call", "count_runs", "takes"]
 
@@ -167,7 +167,7 @@ def count_runs() -> None:
             _programs[number].record.runs += runs
 
 
-@cache
+@once
 def _registered() -> Any:
     """The handler, which XLA knows from now on; it has to stay."""
     kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_Frame))

@@ -20,7 +20,6 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING
 
 from hlotool.codegen.llvm.status import COMPLETE, POLL, STOPPED
@@ -28,13 +27,15 @@ from hlotool.codegen.machine import host
 from hlotool.ir import ExecutionError
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
-from hlotool.runtime.native_text import monotonic_clock, native_text
+from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.runtime.parts import part, python_function
 
 if TYPE_CHECKING:  # a warm run needs no evaluator
     from hlotool.evaluate.devices import Device
 
-__all__ = ["NAMES", "current_device", "enter", "incomplete", "nested", "on_device", "python_function", "symbols"]
+__all__ = ["NAMES", "current_device", "enter", "incomplete", "nested", "on_device", "symbols"]
 
 NAMES = ("hlo_host", POLL)
 """Its functions that code calls."""
@@ -91,17 +92,13 @@ def symbols() -> dict[str, int]:
     return {name: _library().address(name) for name in NAMES}
 
 
+@once  # making a type of functions takes longer than a small program
 def enter() -> Callable[[int, int], None]:
     """``hlo_enter`` for addresses of an entry function and its frame; it raises what was raised on the way."""
     function: Callable[[int, int], None] = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(
         _library().address("hlo_enter")
     )
     return function
-
-
-def python_function(name: str) -> int:
-    """The address of a function of Python's C API."""
-    return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
 
 
 def _look(name: int) -> None:
@@ -111,7 +108,7 @@ def _look(name: int) -> None:
         device.world.check(ctypes.string_at(name).decode() if name else "")
 
 
-@cache
+@once
 def _library() -> Library:
     """Loaded once and never unloaded."""
     machine = host()
@@ -119,8 +116,7 @@ def _library() -> Library:
         "Py_DecRef", "PyLong_FromVoidPtr", "PyObject_CallOneArg", "PyGILState_Ensure", "PyGILState_Release",
         "PyGILState_GetThisThreadState", "PyEval_SaveThread", "PyEval_RestoreThread",
     )  # fmt: skip
-    text = native_text(
-        "callback", COMPLETE=COMPLETE, STOPPED=STOPPED, NANOSECONDS=_NANOSECONDS, MONOTONIC=monotonic_clock(machine)
-    )
+    text = native_text("callback", COMPLETE=COMPLETE, STOPPED=STOPPED, NANOSECONDS=_NANOSECONDS)
+    text += part("clock", machine)
     imports = {name: python_function(name) for name in names}
     return load(compiled([text], machine, cache=default_cache()), {**imports, "hlo_look": id(_look)})

@@ -7,16 +7,17 @@ compiled: between two calls of ctypes a thread would wait for the lock for milli
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable
 from functools import cache
 
-from hlotool.codegen.machine import host
+from hlotool.codegen.machine import Machine, host
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.runtime.parts import part
 from hlotool.runtime.promotion import pass_functions
 from hlotool.runtime.target_machines import Emitters
 
@@ -107,12 +108,12 @@ class _Code:
     library: Library
 
 
-@cache
+@once
 def _code() -> _Code:
     from llvmlite.binding import ffi
 
     machine = host()
-    library = load(compiled([_text()], machine, cache=default_cache()), _symbols())
+    library = load(compiled([_text() + _parts(machine)], machine, cache=default_cache()), _symbols())
     words, emitter = ctypes.POINTER(ctypes.c_size_t), ffi.LLVMTargetMachineRef
     return _Code(
         ctypes.CFUNCTYPE(None, words, emitter, emitter)(library.address("hlo_compile_all")),
@@ -126,9 +127,9 @@ def _code() -> _Code:
 
 @cache
 def is_there() -> bool:
-    """Whether every function that the native code calls can be found: LLVM's in llvmlite, the others in the system."""
+    """Whether every function of LLVM's that the native code calls can be found in llvmlite."""
     try:
-        return os.name == "posix" and all(_symbols().values())
+        return all(_symbols().values())
     except AttributeError:
         return False
 
@@ -139,6 +140,10 @@ def _text() -> str:
         "compile_queue", declarations="\n".join(f"declare {name})" for name in dict.fromkeys(passes)),
         passes="\n".join(f"  call {name} %manager)" for name in passes),
     )  # fmt: skip
+
+
+def _parts(machine: Machine) -> str:
+    return part("nap", machine) + part("threads", machine)
 
 
 def _symbols() -> dict[str, int]:

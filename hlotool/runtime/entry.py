@@ -124,6 +124,8 @@ class Entry:
     def _apart(self, inputs: Sequence[Array], written: Sequence[Array]) -> list[Array]:
         """The inputs, with copies of those in memory that is written while they are read: that of `written`, too."""
         changing = [*written, *(inputs[number] for number in self.overwritten)]
+        if not changing:
+            return list(inputs)
         return [
             a.copy() if number not in self.overwritten and any(np.may_share_memory(a, w) for w in changing) else a
             for number, a in enumerate(inputs)

@@ -30,11 +30,14 @@ import numpy.typing as npt
 from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.runtime.cache import default_cache
-from hlotool.runtime.callback import incomplete, python_function
+from hlotool.runtime.callback import incomplete
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator, empty, numpy_function
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.runtime.parts import python_function
+from hlotool.system import system
 
 __all__ = ["Method", "builtin", "method", "usable", "with_table"]
 
@@ -114,7 +117,9 @@ def builtin(
 
 @cache
 def usable() -> bool:
-    """Whether this interpreter and NumPy lay out arrays as the code here reads them."""
+    """Whether this interpreter and NumPy lay out arrays as the code here reads them, and nobody wants plain calls."""
+    if system().plain_calls:
+        return False
     if ctypes.sizeof(ctypes.c_void_p) != 8 or object.__basicsize__ != 16 or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return False
     array = empty((2, 3), np.float32)
@@ -134,12 +139,12 @@ def usable() -> bool:
     )
 
 
-@cache
+@once
 def _method() -> Method:
     return method(_library().address("hlo_call"), b"Run the compiled entry computation.")
 
 
-@cache
+@once
 def _library() -> Library:
     """The loaded C function; its imports are Python's, NumPy's and the allocator's functions."""
     found = allocator()

@@ -34,6 +34,8 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.runtime.parts import python_function
 
 __all__ = ["NativeSite", "lapack_site"]
 
@@ -297,7 +299,7 @@ def _address(name: str) -> int | None:
     return int(pointer_of(capsule, signature) or 0) or None
 
 
-@cache
+@once
 def _library() -> Library:
     """Loaded once and never unloaded."""
     lines = []
@@ -314,6 +316,5 @@ def _library() -> Library:
         ]
     passed = ", ".join(f"ptr %argument{n}" for n in range(_ARGUMENTS))
     text = native_text("lapack", ARGUMENTS="\n".join(lines), PASSED=passed, COMPLETE=COMPLETE)
-    names, process = ("calloc", "free"), ctypes.CDLL(None)
-    imports = {name: int(ctypes.cast(getattr(process, name), ctypes.c_void_p).value or 0) for name in names}
+    imports = {"calloc": python_function("PyMem_RawCalloc"), "free": python_function("PyMem_RawFree")}
     return load(compiled([text], host(), cache=default_cache()), imports)

@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hlotool.codegen.machine import host
+from hlotool.runtime.parts import imports
 from hlotool.runtime.target_machines import target_machine
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class Library:
 def load(objects: Sequence[bytes], symbols: Mapping[str, int] | None = None) -> Library:
     """Link `objects` into one library of this process.
 
-    `symbols` gives the addresses of imports; what is neither defined there nor in the objects is looked
-    for in the process (the C library).  Raises RuntimeError when an object is malformed or a symbol is
-    defined twice; a symbol that is found nowhere is reported by `Library.address` of its user.
+    `symbols` gives the addresses of imports, and so do `hlotool.runtime.parts.imports`; what is neither defined there
+    nor in the objects is looked for in the process (the C library).  Raises RuntimeError when an object is malformed or
+    a symbol is defined twice; a symbol that is found nowhere is reported by `Library.address` of its user.
     """
     from llvmlite import binding
 
@@ -71,7 +72,7 @@ def load(objects: Sequence[bytes], symbols: Mapping[str, int] | None = None) -> 
         builder = binding.JITLibraryBuilder()
         for data in objects:
             builder.add_object_img(data)
-        for name, address in (symbols or {}).items():
+        for name, address in {**imports(), **(symbols or {})}.items():
             builder.import_symbol(name, address)
         builder.add_current_process()
         name = f"hlotool.{number}"

@@ -15,7 +15,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +27,8 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.system import memory_bytes, system
 
 __all__ = [
     "ALIGNMENT", "Allocator", "aligned", "allocator", "empty", "held_bytes", "kept_bytes", "numpy_function",
@@ -69,6 +70,8 @@ def held_bytes(nbytes: int) -> int:
 
 def _has_huge_pages() -> bool:
     """Whether the system gives huge pages to those who ask for them."""
+    if system().portable:
+        return False
     try:
         return "[never]" not in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
     except OSError:
@@ -99,7 +102,7 @@ class Allocator:
     block: ctypes.Array[ctypes.c_char]
 
 
-@cache
+@once
 def allocator() -> Allocator:
     """The process's allocator; never unloaded, because arrays outlive everything else."""
     machine = host()
@@ -134,17 +137,14 @@ def _limit() -> int:
         if not text.isdecimal():
             raise ValueError(f"HLOTOOL_KEEP={text!r}: expected a number of MiB")
         return int(text) << 20
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        total = 8 << 30
+    total = memory_bytes() or 8 << 30
     # A power of two, so that the code is the same on machines of about the same size.
     return min(4 << 30, 1 << max(26, (total // 8).bit_length() - 1))
 
 
 def _text(machine: Machine, limit: int) -> str:
     """The allocator's LLVM IR."""
-    if "linux" not in machine.triple:
+    if system().portable:
         return native_text("allocator", ADVISE="", LIMIT=limit)
     advise = "%advised = call i32 @madvise(ptr %data, i64 %capacity, i32 14)"
     return "declare i32 @madvise(ptr, i64, i32)\n" + native_text("allocator", ADVISE=advise, LIMIT=limit)

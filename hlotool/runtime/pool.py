@@ -42,6 +42,7 @@ import ctypes
 import os
 import threading
 from functools import cache
+from typing import Literal, TypeAlias
 
 from hlotool.codegen.machine import Machine, host
 from hlotool.runtime import callback
@@ -49,8 +50,14 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import monotonic_clock, native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.runtime.parts import long_bits, part
+from hlotool.system import system
 
 __all__ = ["LIBRARY_THREADS", "NAMES", "default_threads", "has_threads", "library_pool", "pool_text", "symbols"]
+
+Sleep: TypeAlias = Literal["futex", "condition", "python"]
+"""What threads sleep on: a word, as on Linux; a condition variable of POSIX; locks, as Python has them everywhere."""
 
 NAMES = ("hlo_parallel", "hlo_parallel_awake")
 """Its functions that code calls."""
@@ -60,6 +67,8 @@ _MOST_THREADS = 256
 LIBRARY_THREADS = 64
 """The most threads of a pool that belongs to a caller."""
 _PARTS = 64  # of a range
+_PATIENCE_MICROSECONDS = 10_000
+"""Between two looks after an execution by a caller that sleeps."""
 _MISSES = 16  # calls that found no worker awake, of which the last one wakes them
 _building = threading.RLock()
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -86,14 +95,14 @@ def symbols(threads: int | None = None) -> dict[str, int]:
 def _binding(threads: int) -> Library:
     """A library whose ``hlo_parallel`` is the pool's, at a fixed number of threads."""
     machine = host()
-    if threads <= 1 or not has_threads(machine.triple):
+    if threads <= 1:
         return load(compiled([native_text("pool_serial")], machine, cache=default_cache()))
     text = native_text("pool_threads", THREADS=threads)
     objects = compiled([text], machine, cache=default_cache())
     return load(objects, {"hlo_parallel_n": _pool().address("hlo_parallel_n")})
 
 
-@cache
+@once
 def _pool() -> Library:
     """The pool itself, loaded once and never unloaded: its threads live until the process ends."""
     machine = host()
@@ -107,38 +116,50 @@ def _pool() -> Library:
 
 
 def has_threads(triple: str) -> bool:
-    """Whether a system has the threads of POSIX."""
+    """Whether a system has the threads of POSIX, which libraries ask for."""
     return "windows" not in triple and "wasm" not in triple
 
 
-def pool_text(machine: Machine, futex: bool | None = None) -> str:
-    """LLVM IR of the pool of a process; `futex` False takes a condition variable where Linux has futexes."""
-    kept = "%detached = call i32 @pthread_detach(i64 %handle)"
-    return _text(machine, futex, _MOST_THREADS, kept) + native_text("pool_process", WORDS=_MOST_THREADS // 64)
+def pool_text(machine: Machine, sleep: Sleep | None = None) -> str:
+    """LLVM IR of the pool of a process, whose threads `sleep` in a way of the system's, or as it is usual there."""
+    if sleep is None:
+        sleep = "python" if system().portable else _usual_sleep(machine)
+    detach, declared = "%detached = call i32 @pthread_detach(i64 %handle)", "declare i32 @pthread_detach(i64)"
+    text = _text(machine, sleep, _MOST_THREADS, detach)
+    return text + native_text("pool_process", WORDS=_MOST_THREADS // 64, DECLARE="" if sleep == "python" else declared)
 
 
 def library_pool(name: str, machine: Machine, **values: object) -> tuple[str, int]:
     """LLVM IR of a pool in memory of its caller, whose functions begin with `name`, and how many bytes it takes."""
-    kept = "store i64 %handle, ptr %thread_at"
-    text = _text(machine, None, LIBRARY_THREADS, kept)
+    text = _text(machine, _usual_sleep(machine), LIBRARY_THREADS, "store i64 %handle, ptr %thread_at")
     size = 128 * (4 + 2 * LIBRARY_THREADS) + 16 + 2 * 256  # what %pool is
     return text + native_text("pool_library", NAME=name, THREADS=LIBRARY_THREADS, **values), size
 
 
-def _text(machine: Machine, futex: bool | None, threads: int, keep: str) -> str:
-    """A pool of at most so many `threads`, whose handles it keeps by the instruction `keep`."""
+def _usual_sleep(machine: Machine) -> Sleep:
+    """How threads of POSIX sleep."""
+    known = "linux" in machine.triple and machine.triple.split("-")[0] in _FUTEX_NUMBERS
+    return "futex" if known else "condition"
+
+
+def _text(machine: Machine, sleep: Sleep, threads: int, keep: str) -> str:
+    """A pool of at most so many `threads`, whose handles, where they have some, it keeps by the instruction `keep`."""
     architecture = machine.triple.split("-")[0]
-    if futex is None:
-        futex = "linux" in machine.triple and architecture in _FUTEX_NUMBERS
-    sleeping = native_text("pool_futex", FUTEX=_FUTEX_NUMBERS[architecture]) if futex else native_text("pool_condition")
+    if sleep == "python":
+        rest = native_text("pool_python", LONG=long_bits(machine), PATIENCE=_PATIENCE_MICROSECONDS)
+        rest += part("clock", machine)
+    else:
+        number = {"FUTEX": _FUTEX_NUMBERS[architecture]} if sleep == "futex" else {}
+        rest = native_text("pool_posix", KEEP=keep) + native_text(f"pool_{sleep}", **number)
+        rest += native_text("clock_posix", MONOTONIC=monotonic_clock(machine))
     pause, declaration = _pause(architecture)
     mode, more = _default_mode(architecture)
     words = threads // 64
     text = native_text(
-        "pool", PAUSE=pause, MODE=mode, MONOTONIC=monotonic_clock(machine), SPIN=_SPIN_NANOSECONDS, KEEP=keep,
-        WORDS=words, ROOM=128 - 8 * words, THREADS=threads, PARTS=_PARTS, LESS=_PARTS - 1, MISSES=_MISSES,
+        "pool", PAUSE=pause, MODE=mode, SPIN=_SPIN_NANOSECONDS, WORDS=words, ROOM=128 - 8 * words, THREADS=threads,
+        PARTS=_PARTS, LESS=_PARTS - 1, MISSES=_MISSES,
     )  # fmt: skip
-    return declaration + more + text + sleeping
+    return declaration + more + text + rest
 
 
 def _default_mode(architecture: str) -> tuple[str, str]:

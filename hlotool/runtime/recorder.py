@@ -18,8 +18,10 @@ import numpy.typing as npt
 from hlotool.codegen.machine import Machine, host
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import load
-from hlotool.runtime.native_text import monotonic_clock, native_text
+from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.parts import part
+from hlotool.system import system
 
 __all__ = ["Recorder"]
 
@@ -96,17 +98,15 @@ class Recorder:
 
 def _text(machine: Machine) -> str:
     """The code for this machine."""
-    thread, declare = "%thread = add i64 0, 0", ""
-    if "windows" not in machine.triple:
-        thread, declare = "%thread = call i64 @pthread_self()", "declare i64 @pthread_self()"
-    probes = native_text("probes", DECLARE=declare, THREAD=thread)
-    if machine.architecture == "x86_64" and _source() == "tsc":
-        return probes + native_text("clock_tsc")
-    return probes + native_text("clock_monotonic", MONOTONIC=monotonic_clock(machine))
+    counter = machine.architecture == "x86_64" and _source() == "tsc"
+    clock = native_text("clock_tsc") if counter else part("clock", machine)
+    return native_text("probes") + part("thread", machine) + clock
 
 
 def _source() -> str:
     """What Linux takes the time from."""
+    if system().portable:
+        return ""
     try:
         return _CLOCK_SOURCE.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

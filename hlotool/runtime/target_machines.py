@@ -22,6 +22,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlotool.codegen.machine import Machine
+from hlotool.runtime.once import once
 
 if TYPE_CHECKING:  # it takes long to load, and nothing is compiled for --help
     from llvmlite import binding
@@ -36,7 +37,7 @@ Emitters: TypeAlias = "tuple[binding.TargetMachine, binding.TargetMachine]"
 """The usual one and the quick one."""
 
 
-@cache
+@once
 def initialize() -> None:
     """Make LLVM's targets known (all of them, so that other machines can be compiled for), and set its switches."""
     from llvmlite import binding

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -24,11 +23,13 @@ from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.runtime import fastcall
 from hlotool.runtime.cache import default_cache
-from hlotool.runtime.callback import incomplete, python_function
+from hlotool.runtime.callback import incomplete
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.runtime.parts import python_function
 
 __all__ = ["assert_lying", "builtin", "make_tensor", "usable"]
 
@@ -76,12 +77,12 @@ def builtin(executable: Executable) -> Callable[..., bool]:
     return fastcall.with_table(_method(), words, (executable, torch.Tensor, torch.nn.Parameter))
 
 
-@cache
+@once
 def _method() -> fastcall.Method:
     return fastcall.method(_library().address("hlo_call_tensors"), b"Run the compiled computation.")
 
 
-@cache
+@once
 def _library() -> Library:
     found = allocator()
     symbols = {

@@ -24,11 +24,11 @@ from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
 from hlotool.jax.pjrt.interface import HEAD, layout
 from hlotool.runtime.cache import default_cache
-from hlotool.runtime.callback import python_function
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator
-from hlotool.runtime.native_text import monotonic_clock
 from hlotool.runtime.object_code import compiled
+from hlotool.runtime.once import once
+from hlotool.runtime.parts import part, python_function
 
 __all__ = [
     "CODES", "DEVICE", "MEMORY", "NATIVE", "TYPES", "Buffer", "allocate", "element_type", "ended_executables",
@@ -239,18 +239,20 @@ def _function(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
     return ctypes.CFUNCTYPE(result, *arguments)(library.address(name))
 
 
-@cache
+@once
 def _library() -> Library:
     """Loaded once and never unloaded."""
     machine = host()
     places = {f"{name}__{field}": at.offset for name in NATIVE for field, at in layout(name).items()}
     places |= {f"ExecuteOptions__{field}": at.offset for field, at in layout("struct ExecuteOptions").items()}
-    values = {**places, "COMPLETE": COMPLETE, "MONOTONIC": monotonic_clock(machine)}
+    values = {**places, "COMPLETE": COMPLETE}
     values |= {name.upper(): CODES[name] for name in ("cancelled", "interrupted")}
     folder = files("hlotool.jax.pjrt").joinpath("native")
     texts = [folder.joinpath(f"{name}.ll").read_text(encoding="utf-8") for name in ("objects", "execute")]
     text = Template("\n".join(texts)).substitute(values)
     text += "".join([*map(_getter, _GETTERS), *map(_caller, range(len(_callables)))])
+    for name in ("clock", "nap"):
+        text += part(name, machine).replace(" nounwind {", f" nounwind {PLUMBING} {{")
     sizes = [_item_size(number) for number in range(64)]
     table = (ctypes.c_int64 * 64)(*sizes)
     _kept.append(table)

@@ -140,7 +140,8 @@ def _guard(table: ctypes.Array[ctypes.c_uint64], start: int, names: tuple[str, .
             table[place] = pointer("Event_Error")
 
     atexit.register(end)
-    os.register_at_fork(after_in_child=lambda: _refuse(table, start, names))
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _refuse(table, start, names))
 
 
 def _refuse(table: ctypes.Array[ctypes.c_uint64], start: int, names: tuple[str, ...]) -> None:

@@ -80,7 +80,8 @@ def _wasm_commands() -> Iterator[list[str]]:
 def _commands(triple: str) -> Iterator[list[str]]:
     """Linkers for a system, the usual one first."""
     architecture, _, system = triple.partition("-")
-    own = (architecture, "linux" in system) == (host().triple.partition("-")[0], sys.platform.startswith("linux"))
+    own_architecture, _, own_system = host().triple.partition("-")
+    own = (architecture, "linux" in system) == (own_architecture, "linux" in own_system)
     names = ["cc", "gcc", "clang"] if own else [f"{architecture}-linux-gnu-gcc"] if "linux" in system else []
     for name in names:
         if shutil.which(name):

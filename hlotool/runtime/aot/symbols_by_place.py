@@ -38,8 +38,9 @@ def mach_o_functions(data: bytes) -> Iterator[tuple[str, int]]:
             symbols, count, strings, _ = struct.unpack_from("<4I", data, at + 8)
             for number in range(count):
                 name, kind, section, _, value = struct.unpack_from("<I2BHQ", data, symbols + 16 * number)
-                if kind & _TYPE == _IN_SECTION and not kind & _DEBUGGING:
-                    places.append((section, value, _text(data, strings + name).removeprefix("_")))
+                label = _text(data, strings + name)  # those without a _ are the assembler's own
+                if kind & _TYPE == _IN_SECTION and not kind & _DEBUGGING and label.startswith("_"):
+                    places.append((section, value, label[1:]))
         at += size
     return _sizes(places, ends)
 

@@ -15,24 +15,14 @@ declare ptr @LLVMPY_CreateNewModulePassManager()
 declare void @LLVMPY_DisposeNewModulePassManger(ptr)
 declare void @LLVMPY_RunNewModulePassManager(ptr, ptr, ptr)
 ${declarations}
-declare i32 @usleep(i32)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_join(ptr, ptr)
 define void @hlo_compile_start(ptr %thread, ptr %queue, ptr %usual, ptr %quick) nounwind {
-entry:
   store ptr %queue, ptr %thread
   %second = getelementptr i64, ptr %thread, i64 1
   store ptr %usual, ptr %second
   %third = getelementptr i64, ptr %thread, i64 2
   store ptr %quick, ptr %third
-  %handle = getelementptr i64, ptr %thread, i64 3
-  %error = call i32 @pthread_create(ptr %handle, ptr null, ptr @work, ptr %thread)
-  %made = icmp eq i32 %error, 0
-  br i1 %made, label %leave, label %forget
-forget:
-  store i64 0, ptr %handle
-  br label %leave
-leave:
+  %word = getelementptr i64, ptr %thread, i64 3
+  call void @hlo_start(ptr %word, ptr @work, ptr %thread)
   ret void
 }
 define internal ptr @work(ptr %thread) nounwind {
@@ -42,19 +32,13 @@ define internal ptr @work(ptr %thread) nounwind {
   %third = getelementptr i64, ptr %thread, i64 2
   %quick = load ptr, ptr %third
   call void @hlo_compile_all(ptr %queue, ptr %usual, ptr %quick)
+  %word = getelementptr i64, ptr %thread, i64 3
+  call void @hlo_end(ptr %word)
   ret ptr null
 }
 define void @hlo_compile_join(ptr %thread) nounwind {
-entry:
-  %place = getelementptr i64, ptr %thread, i64 3
-  %handle = load ptr, ptr %place
-  %none = icmp eq ptr %handle, null
-  br i1 %none, label %leave, label %wait
-wait:
-  %ignored = call i32 @pthread_join(ptr %handle, ptr null)
-  store ptr null, ptr %place
-  br label %leave
-leave:
+  %word = getelementptr i64, ptr %thread, i64 3
+  call void @hlo_join(ptr %word)
   ret void
 }
 define void @hlo_compile_add(ptr %queue) nounwind {
@@ -94,7 +78,7 @@ wait:
   %over = icmp ne i64 %last, 0
   br i1 %over, label %leave, label %sleep
 sleep:
-  %slept = call i32 @usleep(i32 50)
+  call void @hlo_nap(i32 50)
   br label %look
 work:
   %job = getelementptr [4 x ptr], ptr %jobs, i64 %number

@@ -11,10 +11,6 @@
 ; busy, job, ranges, outs, asleep, room, started, missed, whether sleeping is prepared, most threads, mutex, condition
 %pool = type { %line, %job, [${THREADS} x %range], [${THREADS} x %line], [${WORDS} x i64], [${ROOM} x i8], %line, i32, i32, i64, [256 x i8], [256 x i8] }
 
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @sched_yield()
-declare i32 @clock_gettime(i32, ptr)
-
 define internal void @share(ptr %pool, ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 %most, i1 %wakes) nounwind {
 entry:
   %many = icmp sgt i64 %tasks, 1
@@ -171,9 +167,7 @@ pause:
   ${PAUSE}
   br label %relax
 yield:
-  %ignored = call i32 @sched_yield()
-  %low = and i64 %tries, 255
-  %often = icmp eq i64 %low, 0
+  %often = call i1 @stand_back(ptr %pool, ptr %at, i64 %ticket, i64 %tries)
   %due = and i1 %often, %watched
   br i1 %due, label %poll, label %relax
 poll:
@@ -294,7 +288,6 @@ leave:
 
 define internal ptr @worker(ptr %range) nounwind {
 entry:
-  %clock = alloca { i64, i64 }
   ${MODE}
   %pool_at = getelementptr %range, ptr %range, i64 0, i32 2
   %pool = load ptr, ptr %pool_at
@@ -316,7 +309,7 @@ entry:
   br label %idle
 idle:
   %known = phi i64 [ 0, %entry ], [ %ticket, %join ]
-  %idle_since = call i64 @now(ptr %clock)
+  %idle_since = call i64 @hlo_clock()
   br label %look
 look:
   %seen = phi i64 [ %known, %idle ], [ %seen, %again ], [ %ticket, %whole ]
@@ -334,7 +327,7 @@ spin:
   %due = icmp eq i32 %sixteenth, 0
   br i1 %due, label %watch, label %again
 watch:
-  %time = call i64 @now(ptr %clock)
+  %time = call i64 @hlo_clock()
   %spent = sub i64 %time, %idle_since
   %tired = icmp sgt i64 %spent, ${SPIN}
   br i1 %tired, label %rest, label %again
@@ -368,24 +361,13 @@ join:
   store atomic i64 %ticket, ptr %in_at monotonic, align 8
   call void @work(ptr %pool, i64 %own, i64 %ticket, ptr %fn, ptr %args, i64 %tasks, i64 %part, i64 %threads)
   store atomic i64 %ticket, ptr %out_at release, align 8
-  call void @keep_apart(ptr %pool)
+  call void @leave_job(ptr %pool)
   br label %idle
-}
-
-define internal i64 @now(ptr %clock) nounwind {
-  %ok = call i32 @clock_gettime(i32 ${MONOTONIC}, ptr %clock)
-  %seconds = load i64, ptr %clock
-  %fraction_at = getelementptr i64, ptr %clock, i64 1
-  %fraction = load i64, ptr %fraction_at
-  %scaled = mul i64 %seconds, 1000000000
-  %time = add i64 %scaled, %fraction
-  ret i64 %time
 }
 
 ; Called with the pool held.  A thread that cannot be had is not asked for again: the pool counts it as started.
 define internal void @start_workers(ptr %pool, i64 %wanted) nounwind {
 entry:
-  %thread = alloca i64
   %started = getelementptr %pool, ptr %pool, i64 0, i32 6
   %have = load i64, ptr %started
   br label %each
@@ -400,14 +382,7 @@ create:
   store ptr %pool, ptr %pool_at
   %own_at = getelementptr %range, ptr %range, i64 0, i32 3
   store i64 %own, ptr %own_at
-  %thread_at = getelementptr %range, ptr %range, i64 0, i32 4
-  store i64 0, ptr %thread_at
-  %error = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %range)
-  %made = icmp eq i32 %error, 0
-  br i1 %made, label %keep, label %next_one
-keep:
-  %handle = load i64, ptr %thread
-  ${KEEP}
+  call void @create(ptr %range)
   br label %next_one
 next_one:
   %following = add i64 %number, 1

@@ -41,7 +41,7 @@ define internal void @say_where(ptr %pool) nounwind {
   ret void
 }
 
-define internal void @keep_apart(ptr %pool) nounwind {
+define internal void @leave_job(ptr %pool) nounwind {
   ret void
 }
 

@@ -17,7 +17,8 @@ define internal void @say_where(ptr %pool) nounwind {
   ret void
 }
 
-define internal void @keep_apart(ptr %pool) nounwind {
+; A worker is out of a job: it moves away from the processor of its caller.
+define internal void @leave_job(ptr %pool) nounwind {
 entry:
   %mask = alloca [16 x i64]
   %there_at = getelementptr %pool, ptr %pool, i64 0, i32 1, i32 6

@@ -3,7 +3,7 @@
 @pool = internal global %pool zeroinitializer, align 128
 
 declare i32 @hlo_poll(ptr, ptr)
-declare i32 @pthread_detach(i64)
+${DECLARE}
 
 define void @hlo_parallel_n(ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 %most, i1 %wakes) nounwind {
   call void @share(ptr @pool, ptr %fn, ptr %args, i64 %tasks, ptr %status, i64 %most, i1 %wakes)

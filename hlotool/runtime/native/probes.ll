@@ -1,14 +1,17 @@
 ; The probes of one program: see hlotool/runtime/recorder.py for what is in memory, in words of 64 bits.
 ;
 ; The head has the events so far, the room for them, and how many a probe may have.  A probe has a line of the caches: how
-; often it was passed, and ticks of the clock (@hlo_now).  An event is its probe, the thread, when it began and when it
+; often it was passed, and ticks of the clock (@hlo_clock).  An event is its probe, the thread, when it began and when it
 ; ended.
 
 @head = internal global ptr null
 @probes = internal global ptr null
 @events = internal global ptr null
 
-${DECLARE}
+define i64 @hlo_now() nounwind {
+  %ticks = tail call i64 @hlo_clock()
+  ret i64 %ticks
+}
 
 define void @hlo_probes(ptr %head, ptr %probes, ptr %events) nounwind {
   store ptr %head, ptr @head
@@ -20,7 +23,7 @@ define void @hlo_probes(ptr %head, ptr %probes, ptr %events) nounwind {
 ; A probe that has all time since the last one of its function.
 define void @hlo_mark(ptr %last, i64 %probe) nounwind {
   %begin = load i64, ptr %last
-  %end = call i64 @hlo_now()
+  %end = call i64 @hlo_clock()
   call void @add(i64 %probe, i64 %begin, i64 %end)
   store i64 %end, ptr %last
   ret void
@@ -28,7 +31,7 @@ define void @hlo_mark(ptr %last, i64 %probe) nounwind {
 
 ; A probe that has the time since `begin`.
 define void @hlo_span(i64 %probe, i64 %begin) nounwind {
-  %end = call i64 @hlo_now()
+  %end = call i64 @hlo_clock()
   call void @add(i64 %probe, i64 %begin, i64 %end)
   ret void
 }
@@ -59,7 +62,7 @@ write:
   %event = getelementptr i64, ptr %events, i64 %first
   store i64 %probe, ptr %event
   %thread_at = getelementptr i64, ptr %event, i64 1
-  ${THREAD}
+  %thread = call i64 @hlo_thread()
   store i64 %thread, ptr %thread_at
   %begin_at = getelementptr i64, ptr %event, i64 2
   store i64 %begin, ptr %begin_at

@@ -16,7 +16,7 @@ def maximum(a: Vector, b: Vector) -> Vector:
         if _may_equal_zero(a):
             return where(a.compare("oge", b), a, b)
         a, b = b, a
-    return a.at_least(b) if b.is_constant and not _is_nan(b) else b.call("maximum", a, flags="nsz")
+    return a.at_least(b) if b.is_constant and not _is_nan(b) else _of_two("maximum", "oge", a, b)
 
 
 def minimum(a: Vector, b: Vector) -> Vector:
@@ -25,7 +25,17 @@ def minimum(a: Vector, b: Vector) -> Vector:
         if _may_equal_zero(a):
             return where(a.compare("ole", b), a, b)
         a, b = b, a
-    return a.at_most(b) if b.is_constant and not _is_nan(b) else b.call("minimum", a, flags="nsz")
+    return a.at_most(b) if b.is_constant and not _is_nan(b) else _of_two("minimum", "ole", a, b)
+
+
+def _of_two(intrinsic: str, predicate: str, a: Vector, b: Vector) -> Vector:
+    """NaN if either is NaN; else `a` if it compares so with `b`, as zeros do: x86's instructions give the second one of
+    two zeros, those of others the one whose sign fits."""
+    chosen = b.call(intrinsic, a, flags="nsz")
+    machine = a.f.unit.machine
+    if machine is not None and machine.architecture == "x86_64":
+        return chosen
+    return where(a.compare(predicate, b), a, chosen)
 
 
 def _may_equal_zero(x: Vector) -> bool:

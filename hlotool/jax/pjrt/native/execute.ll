@@ -10,7 +10,6 @@
 @callables = external global [128 x ptr]
 @KeyboardInterrupt = external global i8
 
-declare i32 @clock_gettime(i32, ptr)
 declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare void @PyErr_Fetch(ptr, ptr, ptr)
@@ -212,8 +211,6 @@ done:
 
 define ptr @LoadedExecutable_Execute(ptr %args) nounwind noinline optnone {
 entry:
-  %started = alloca { i64, i64 }
-  %ended = alloca { i64, i64 }
   %executable_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__executable}
   %executable = load ptr, ptr %executable_at
   %direct_at = getelementptr i64, ptr %executable, i64 10
@@ -377,9 +374,9 @@ run:
   store [2 x i64] zeroinitializer, ptr %status_at
   %entry_at = getelementptr i64, ptr %executable, i64 2
   %function = load ptr, ptr %entry_at
-  %clock_0 = call i32 @clock_gettime(i32 ${MONOTONIC}, ptr %started)
+  %started = call i64 @hlo_clock()
   call void %function(ptr %frame)
-  %clock_1 = call i32 @clock_gettime(i32 ${MONOTONIC}, ptr %ended)
+  %ended = call i64 @hlo_clock()
   br i1 %no_arena, label %look, label %return_arena
 return_arena:
   call void @hlo_free(ptr null, ptr %base, i64 0)
@@ -397,16 +394,7 @@ failure:
   call void @let_go(ptr %arguments, ptr %rows, i64 %parameters)
   ret ptr %error
 note:
-  %s0 = load i64, ptr %started
-  %s1 = load i64, ptr %ended
-  %n0_at = getelementptr i64, ptr %started, i64 1
-  %n1_at = getelementptr i64, ptr %ended, i64 1
-  %n0 = load i64, ptr %n0_at
-  %n1 = load i64, ptr %n1_at
-  %seconds = sub i64 %s1, %s0
-  %scaled = mul i64 %seconds, 1000000000
-  %rest = sub i64 %n1, %n0
-  %took = add i64 %scaled, %rest
+  %took = sub i64 %ended, %started
   %runs_at = getelementptr i64, ptr %executable, i64 11
   %runs_before = atomicrmw add ptr %runs_at, i64 1 monotonic
   %time_at = getelementptr i64, ptr %executable, i64 12

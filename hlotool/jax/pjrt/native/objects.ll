@@ -18,7 +18,6 @@
 declare noalias ptr @hlo_malloc(ptr, i64)
 declare void @hlo_free(ptr, ptr, i64)
 declare ptr @memcpy(ptr, ptr, i64)
-declare i32 @usleep(i32)
 @slow_from_host = external global i8
 @slow_to_host = external global i8
 declare ptr @out_of_memory(i64)
@@ -292,7 +291,7 @@ look:
   %is = icmp eq i64 %state, 1
   br i1 %is, label %done, label %sleep
 sleep:
-  %slept = call i32 @usleep(i32 100)
+  call void @hlo_nap(i32 100)
   br label %look
 done:
   ret ptr null

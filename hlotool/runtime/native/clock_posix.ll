@@ -1,8 +1,8 @@
 
-; A clock of nanoseconds that every system has.
+; A clock of nanoseconds that never goes back, as POSIX has it.
 
 declare i32 @clock_gettime(i32, ptr)
-define i64 @hlo_now() nounwind {
+define internal i64 @hlo_clock() nounwind {
   %clock = alloca { i64, i64 }
   %ok = call i32 @clock_gettime(i32 ${MONOTONIC}, ptr %clock)
   %seconds = load i64, ptr %clock
