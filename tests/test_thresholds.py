@@ -686,19 +686,19 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.costs.streamed_terms": (plain_products, lambda n: product(60, n, 600)),
     "analysis.product_prologue._SOURCES": (joined_product,),
     "analysis.views._KEPT_SHARE": (branches,),
-    "codegen.nvptx.fusions.THREADS": (reduce, sums),
-    "codegen.nvptx.fusions._BLOCKS": (lambda n: reduce_matrix(n, 9000),),
-    "codegen.nvptx.fusions._COLUMNS": (lambda n: reduce_matrix(70, n),),
-    "codegen.nvptx.fusions._PART": (reduce, lambda n: reduce(2 * n)),
-    "codegen.nvptx.fusions._REFINEMENTS": (concatenate,),
-    "codegen.nvptx.fusions._ROW": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
-    "codegen.nvptx.fusions._SHORT": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
-    "codegen.nvptx.fusions._TOGETHER": (lambda n: concatenate(n), lambda n: many_joined(40, n)),
-    "codegen.nvptx.transposes._LEAST": (lambda n: transposed(n, 40), lambda n: transposed(40, n)),
-    "codegen.nvptx.transposes._MOST": (lambda n: transposed(40, 50, n),),
-    "codegen.nvptx.products._BUSY": (lambda n: product(32 * n, 40, 32),),
-    "codegen.nvptx.products._LEAST": (lambda n: product(n, 40, 50), lambda n: product(50, 40, n)),
-    "codegen.nvptx.products._TERMS": (lambda n: product(40, n, 50),),
+    "codegen.gpu.fusions.THREADS": (reduce, sums),
+    "codegen.gpu.fusions._BLOCKS": (lambda n: reduce_matrix(n, 9000),),
+    "codegen.gpu.fusions._COLUMNS": (lambda n: reduce_matrix(70, n),),
+    "codegen.gpu.fusions._PART": (reduce, lambda n: reduce(2 * n)),
+    "codegen.gpu.fusions._REFINEMENTS": (concatenate,),
+    "codegen.gpu.fusions._ROW": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
+    "codegen.gpu.fusions._SHORT": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
+    "codegen.gpu.fusions._TOGETHER": (lambda n: concatenate(n), lambda n: many_joined(40, n)),
+    "codegen.gpu.transposes._LEAST": (lambda n: transposed(n, 40), lambda n: transposed(40, n)),
+    "codegen.gpu.transposes._MOST": (lambda n: transposed(40, 50, n),),
+    "codegen.gpu.products._BUSY": (lambda n: product(32 * n, 40, 32),),
+    "codegen.gpu.products._LEAST": (lambda n: product(n, 40, 50), lambda n: product(50, 40, n)),
+    "codegen.gpu.products._TERMS": (lambda n: product(40, n, 50),),
     "codegen.cpu.host.body._MOST_LEAVES": (concatenate, sums, branches),
     "codegen.algorithms.concatenate._TASK_BYTES": (lambda size: many_joined(elements_of(size)),),
     "codegen.cpu.products.conv._LINE_BYTES": (convolution_of_lines,),
@@ -925,7 +925,7 @@ def test_around_a_threshold_native_code_gives_what_the_evaluator_gives(row: List
     generator = data.draw(st.sampled_from(GENERATORS[name_of(row)]))
     _, machine, runs = data.draw(st.sampled_from(list(machines())))
     module = parse(generator(max(2, int(row.value + unit * step))))
-    if name_of(row).startswith("codegen.nvptx."):
+    if name_of(row).startswith("codegen.gpu."):
         agrees(module, host(), True, backend="nvptx:emulate")
     else:
         agrees(module, machine, runs)

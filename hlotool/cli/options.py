@@ -247,15 +247,17 @@ def backend_option(words: str) -> Callable[..., Any]:
 def check_backend(name: str) -> None:
     """UsageError where no backend has that name."""
     from hlotool.driver import backend_names, find_backend
+    from hlotool.driver.backends import GPU_FAMILIES
     from hlotool.ir import UnsupportedError
 
-    if name.startswith("nvptx:"):
+    if name.partition(":")[0] in GPU_FAMILIES and ":" in name:
         try:
             find_backend(name)
         except UnsupportedError as error:
             raise click.UsageError(error.message) from None
     elif name not in backend_names():
-        raise click.UsageError(f"no backend {name!r}; there are {', '.join(backend_names())} and nvptx:CHIP")
+        known = ", ".join([*backend_names(), "nvptx:CHIP", "amdgcn:CHIP"])
+        raise click.UsageError(f"no backend {name!r}; there are {known}")
 
 
 def _machine(context: click.Context, parameter: click.Parameter, value: str | None) -> Machine | None:

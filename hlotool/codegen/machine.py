@@ -257,7 +257,9 @@ _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
 NAMES = ("host", *_LEVELS, "aarch64", "generic")
 """What `named` knows."""
 
-_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64"}
+_ARCHITECTURES = {
+    "x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64", "amdgcn": "amdgcn",
+}  # fmt: skip
 
 _GENERIC_FEATURES = {"riscv64": "+m,+a,+f,+d,+c"}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""

@@ -11,7 +11,10 @@ from hlotool.driver.backend import Backend
 from hlotool.ir import UnsupportedError
 from hlotool.plugins import load_plugin, plugin_names
 
-__all__ = ["backend_names", "find_backend"]
+__all__ = ["GPU_FAMILIES", "backend_names", "find_backend"]
+
+GPU_FAMILIES = ("nvptx", "amdgcn")
+"""What stands ahead of the name of a chip, as in ``nvptx:sm_90``."""
 
 _BUILT_IN = {"cpu": cpu.BACKEND, "evaluate": evaluator.BACKEND}
 
@@ -26,10 +29,10 @@ def find_backend(name: str) -> Backend:
     if name in _BUILT_IN:
         return _BUILT_IN[name]
     family, colon, chip = name.partition(":")
-    if family == "nvptx" and colon:
-        from hlotool.driver.nvptx import find
+    if family in GPU_FAMILIES and colon:
+        from hlotool.driver.gpu import find
 
-        return find(chip)
+        return find(family, chip)
     try:
         return load_plugin("backend", name, Backend)
     except KeyError:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import module_in_place_pairs
+from hlotool.codegen.gpu.chip import Chip
 from hlotool.codegen.kernels import Constants, Kernels, functions_of, identifier
 from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
-from hlotool.codegen.nvptx.chip import Chip
 from hlotool.codegen.plan.arena import place
 from hlotool.codegen.plan.buffers import assign, branch_computations, start_of
 from hlotool.codegen.plan.steps import HOST, HostCall, KernelUse, Routine

@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import NoReturn
 
 from hlotool.analysis.costs import Costs
+from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.fusions import emit_concatenate, emit_fusion
+from hlotool.codegen.gpu.tasks import as_grids
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
-from hlotool.codegen.nvptx.chip import Chip
-from hlotool.codegen.nvptx.fusions import emit_concatenate, emit_fusion
-from hlotool.codegen.nvptx.tasks import as_grids
 from hlotool.codegen.target import Emitter, Target
 from hlotool.ir import Instruction
 
@@ -36,7 +36,7 @@ _ALGORITHMS = {
 
 @cache
 def target_for(chip: Chip) -> Target:
-    """The target of a chip, for `hlotool.codegen.nvptx.program`: nothing is scheduled, as launches are in order, and
+    """The target of a chip, for `hlotool.codegen.gpu.program`: nothing is scheduled, as launches are in order, and
     no function runs them, but a list."""
 
     def fusion(
@@ -51,7 +51,7 @@ def target_for(chip: Chip) -> Target:
 
     algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
     return Target(
-        name="nvptx", costs=Costs(prologues=False, row_bytes=0),
+        name="gpu", costs=Costs(prologues=False, row_bytes=0),
         emitters={**algorithms, "concatenate": concatenate, "fusion": fusion},
         schedule=_none, shares_loop=lambda step, trips: False, function=_none, library=lambda machine: (),
         in_line=False,

@@ -8,12 +8,12 @@ term by term; a chip may round the sum of the 16 products otherwise.
 
 from __future__ import annotations
 
+from hlotool.codegen.gpu.grid import Grid
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.elements import to_memory, vector
 from hlotool.codegen.llvm.math.lowprecision import decode
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Struct, Vector, number, zeros
-from hlotool.codegen.nvptx.grid import Grid
 
 __all__ = ["MATRIX_TYPES", "MatrixTiles"]
 

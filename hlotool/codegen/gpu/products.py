@@ -15,6 +15,11 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.core_tiles import PIECE, SIDE, CoreTiles
+from hlotool.codegen.gpu.grid import Grid, arguments, open_grid
+from hlotool.codegen.gpu.matrix_tiles import MATRIX_TYPES, MatrixTiles
+from hlotool.codegen.gpu.spaces import bind_all, size_of, within
 from hlotool.codegen.kernel import Step
 from hlotool.codegen.llvm.control import begin_loop, conditional, when
 from hlotool.codegen.llvm.math.elements import compute_element, vector
@@ -24,11 +29,6 @@ from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.loops.loops import LoopSpec, merge, plain
 from hlotool.codegen.loops.nodes import Guards, Node, closure, scope_of
 from hlotool.codegen.nests.nest import Nest
-from hlotool.codegen.nvptx.chip import Chip
-from hlotool.codegen.nvptx.core_tiles import PIECE, SIDE, CoreTiles
-from hlotool.codegen.nvptx.grid import Grid, arguments, open_grid
-from hlotool.codegen.nvptx.matrix_tiles import MATRIX_TYPES, MatrixTiles
-from hlotool.codegen.nvptx.spaces import bind_all, size_of, within
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Product", "product_of", "write_product"]

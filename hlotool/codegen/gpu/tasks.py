@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.grid import open_grid
 from hlotool.codegen.kernel import Definition, Kernel, Step
 from hlotool.codegen.llvm.control import allocate, call, when
 from hlotool.codegen.llvm.values import Index, Int
 from hlotool.codegen.llvm.writer import Unit
-from hlotool.codegen.nvptx.chip import Chip
-from hlotool.codegen.nvptx.grid import open_grid
 
 __all__ = ["as_grids"]
 

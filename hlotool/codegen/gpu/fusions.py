@@ -14,6 +14,12 @@ from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, Index
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.gpu.block_nest import BlockNest
+from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.grid import arguments, open_grid
+from hlotool.codegen.gpu.products import product_of, write_product
+from hlotool.codegen.gpu.spaces import bind_all, counters, size_of
+from hlotool.codegen.gpu.transposes import turned, write_turned
 from hlotool.codegen.kernel import Kernel, Step, Uses
 from hlotool.codegen.llvm.control import begin_loop, when
 from hlotool.codegen.llvm.polling import finish_kernel
@@ -28,12 +34,6 @@ from hlotool.codegen.nests.nest import Nest
 from hlotool.codegen.nests.outputs import Output, body_of_one, groups_of, parts_of, store_output
 from hlotool.codegen.nests.reductions import reducer_of
 from hlotool.codegen.nests.scope import Lane
-from hlotool.codegen.nvptx.block_nest import BlockNest
-from hlotool.codegen.nvptx.chip import Chip
-from hlotool.codegen.nvptx.grid import arguments, open_grid
-from hlotool.codegen.nvptx.products import product_of, write_product
-from hlotool.codegen.nvptx.spaces import bind_all, counters, size_of
-from hlotool.codegen.nvptx.transposes import turned, write_turned
 from hlotool.ir import Instruction, UnsupportedError, byte_size
 from hlotool.lazy_dataclass import dataclass
 
