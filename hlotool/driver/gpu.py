@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from hlotool.codegen.gpu.chip import Chip, chip_named, permutation
 from hlotool.codegen.gpu.program import build
+from hlotool.codegen.gpu.rounding import mark_rounded
 from hlotool.codegen.gpu.target import target_for
 from hlotool.codegen.launches import LaunchProgram, manifest
 from hlotool.codegen.machine import Machine, host
@@ -52,10 +53,12 @@ def _lowered(chip: Chip, module: Module, options: CompileOptions) -> Module:
         message = "grids neither flush denormals nor keep excess precision"
         hint = "leave out --flush-denormals and --excess-precision"
         raise UnsupportedError(message, [Diagnostic(message, hint=hint, code=UnsupportedError.code)])
-    return optimised(
+    lowered = optimised(
         module, options.pipeline, parse_pipeline(_LOWERING), options.log, options.instruments, Progress(),
         options.strict, False, target_for(chip).costs,
     )  # fmt: skip
+    mark_rounded(lowered)
+    return lowered
 
 
 def _program(chip: Chip, module: Module, options: CompileOptions) -> tuple[Module, LaunchProgram]:

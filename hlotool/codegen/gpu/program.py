@@ -40,6 +40,11 @@ def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> Launc
         is_entry = computation is module.entry
         assignment = assign(computation, in_place, log=log, moves=False)
         kernels.add_all(assignment)
+        log.pass_name = "grids"
+        for instruction in assignment.positions:
+            kernel = kernels.of.get(instruction)
+            for note in kernel.notes if kernel is not None else ():
+                log.note(note.rule, instruction, note.reason, **dict(note.numbers))
         calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
         for call, routine in calls.items():
             kernels.call(call, routine, assignment)
