@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from survey_nvptx import amd_object, assembled, ptx, same_bits, undefined
 
 from hlotool.codegen.gpu.chip import CHIPS, EMULATED, FAMILIES, Chip, chip_named, permutation
 from hlotool.codegen.gpu.grid import open_grid
-from hlotool.codegen.launches import launches
+from hlotool.codegen.launches import Launch, LaunchProgram, launches
 from hlotool.codegen.llvm.values import Int
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import host, named
@@ -374,21 +375,62 @@ class Fake:
             "cuDeviceGetAttribute": self.attribute, "cuGetErrorString": self.describe, "cuLaunchKernel": self.launch,
             "cuMemAllocAsync": self.allocate, "cuMemFreeAsync": lambda address, stream: self.memory.pop(address),
             "cuMemcpyDtoDAsync_v2": self.copy, "cuMemcpyDtoHAsync_v2": self.copy, "cuMemcpyHtoDAsync_v2": self.copy,
-            "cuModuleGetFunction": self.function,
+            "cuModuleGetFunction": self.function, "cuStreamBeginCapture_v2": self.begin, "cuStreamEndCapture": self.end,
+            "cuGraphInstantiateWithFlags": self.instantiate, "cuGraphLaunch": self.replay,
+            "cuGraphExecDestroy": lambda graph: self.graphs.pop(graph.value),
         }  # fmt: skip
+        self.calls: list[str] = []
+        self.capturing: list[Callable[[], None]] | None = None
+        self.graphs: dict[int, list[Callable[[], None]]] = {}
 
     def __getattr__(self, name: str) -> Callable[..., int]:
         if not name.startswith("cu"):
             raise AttributeError(name)
 
         def called(*arguments: Any) -> int:
+            self.calls.append(name)
             if name == self.failing:
+                self.capturing = None if name == "cuStreamEndCapture" else self.capturing
                 return 700
-            self.does.get(name, lambda *ignored: None)(*arguments)
+            does = self.does.get(name, lambda *ignored: None)
+            if self.capturing is not None and name in ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2"):
+                held = self.held(name, arguments)
+                self.capturing.append(lambda: does(*held))
+            else:
+                assert self.capturing is None or name in ("cuStreamEndCapture", "cuGetErrorString"), name
+                does(*arguments)
             return 0
 
         self.__dict__[name] = called  # the driver says its types
         return called
+
+    def held(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments as they are now: the driver takes the values of a kernel's when it is told to launch it."""
+        if name != "cuLaunchKernel":
+            return arguments
+        *others, pointers, extra = arguments
+        values = [ctypes.c_uint64.from_buffer_copy(ctypes.c_uint64.from_address(p)) for p in pointers if p]
+        copies = (ctypes.c_void_p * len(pointers))(*(ctypes.addressof(value) for value in values))
+        copies.values = values  # type: ignore[attr-defined]  # they live as long
+        return (*others, copies, extra)
+
+    def begin(self, stream: object, mode: int) -> None:
+        assert mode == 1
+        self.capturing = []
+
+    def end(self, stream: object, place: Any) -> None:
+        assert self.capturing is not None
+        place._obj.value = len(self.graphs) + 1
+        self.graphs[len(self.graphs) + 1] = self.capturing
+        self.capturing = None
+
+    def instantiate(self, place: Any, graph: Any, flags: int) -> None:
+        assert flags == 0
+        place._obj.value = graph.value
+
+    def replay(self, graph: Any, stream: object) -> None:
+        for node in self.graphs[graph.value]:
+            node()
 
     def attribute(self, place: Any, number: int, device: object) -> None:
         place._obj.value = {75: 9, 76: 0}[number]
@@ -416,18 +458,119 @@ class Fake:
         self.emulator.run(self.names[function.value - 1], sizes[0], values)
 
 
-def test_a_program_goes_through_the_driver() -> None:
-    """The order, the sizes and the arguments of all calls, with a library that does what CUDA's does."""
-    module = parse((ROOT / "samples" / "while_loop.hlo").read_text())
+def on_fake(module: Module) -> tuple[LaunchProgram, Fake, Callable[..., tuple[Any, ...]]]:
+    """The program of `module`, the library, and what runs the one through the other."""
     program = compile_module(module, "nvptx:emulate", to_run=False).launches
     assert program is not None
+    fake = Fake(Emulator(program, host()))
+    return program, fake, executor(program, CudaDevice(program, "", Driver(fake)))
+
+
+def loop_of(trips: str) -> Module:
+    """Some matrix products in a loop; `trips` is a constant or the parameter."""
+    return parse(f"""c {{
+  s = (s32[], f32[8,16], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=2
+  k = s32[] constant(5)
+  ROOT r = pred[] compare(i, {trips}), direction=LT
+}}
+b {{
+  s = (s32[], f32[8,16], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  v = f32[8,16] get-tuple-element(s), index=1
+  n = s32[] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  d = f32[8,8] dot(v, v), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+  t = f32[8,8] tanh(d)
+  q = f32[8,16] dot(t, v), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  u = f32[8,16] sine(q)
+  ROOT t2 = (s32[], f32[8,16], s32[]) tuple(j, u, n)
+}}
+ENTRY e {{
+  x = f32[8,16] parameter(0)
+  n = s32[] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[8,16], s32[]) tuple(zero, x, n)
+  l = (s32[], f32[8,16], s32[]) while(s), condition=c, body=b
+  ROOT y = f32[8,16] get-tuple-element(l), index=1
+}}""")
+
+
+def test_a_loop_with_known_trips_is_a_part_of_one_graph() -> None:
+    program, fake, run = on_fake(loop_of("k"))
+    assert program.at_once is not None
+    assert len(program.at_once) >= 10
+    emulated = compile_module(loop_of("k"), "nvptx:emulate")
+    for seed in (1, 2, 3):
+        x, n = np.random.default_rng(seed).normal(size=(8, 16)).astype(np.float32), np.array(seed, np.int32)
+        (got,), (wanted,) = run([x, n]), emulated(x, n)
+        np.testing.assert_array_equal(got, wanted)
+    assert fake.calls.count("cuGraphInstantiateWithFlags") == 1
+    assert fake.calls.count("cuGraphLaunch") == 3
+    assert fake.calls.count("cuLaunchKernel") == sum(isinstance(done, Launch) for done in program.at_once)
+    assert fake.calls.count("cuMemcpyHtoDAsync_v2") == bool(program.constants.nbytes) + 2 * 3  # constants once
+
+
+def test_threads_have_recordings_of_their_own() -> None:
+    """Two executions at once never share memory, and what is idle is used again."""
+    _, fake, run = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
+    replay = fake.does["cuGraphLaunch"]
+    inside: list[Any] = []
+
+    def nested(graph: Any, stream: object) -> None:
+        if not inside:
+            inside.append(None)
+            inside[0] = run([np.full(100, 2, np.float32)])
+        replay(graph, stream)
+
+    fake.does["cuGraphLaunch"] = nested
+    (outer,) = run([np.full(100, 1, np.float32)])
+    np.testing.assert_allclose(outer, np.tanh(1), rtol=1e-6)
+    np.testing.assert_allclose(inside[0][0], np.tanh(2), rtol=1e-6)
+    run([np.full(100, 3, np.float32)])
+    assert fake.calls.count("cuGraphInstantiateWithFlags") == 2
+
+
+def test_what_is_recorded_goes_with_the_program() -> None:
+    _, fake, run = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
+    run([np.ones(100, np.float32)])
+    assert fake.memory
+    assert fake.graphs
+    del run
+    gc.collect()
+    assert not fake.memory
+    assert not fake.graphs
+
+
+FAILING = ["cuLaunchKernel", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "cuGraphInstantiateWithFlags"]
+
+
+@pytest.mark.parametrize("failing", [*FAILING, "cuGraphLaunch"])
+def test_a_graph_that_fails_gives_everything_back(failing: str) -> None:
+    _, fake, run = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
+    fake.failing = failing
+    with pytest.raises(ExecutionError, match=failing):
+        run([np.ones(100, np.float32)])
+    gc.collect()
+    assert not fake.memory
+
+
+def test_a_program_goes_through_the_driver() -> None:
+    """The order, the sizes and the arguments of all calls, with a library that does what CUDA's does: the number of
+    trips is known to nobody ahead of the run."""
+    module = loop_of("n")
+    program = compile_module(module, "nvptx:emulate", to_run=False).launches
+    assert program is not None
+    assert program.at_once is None
     fake = Fake(Emulator(program, host()))
     driver = Driver(fake)
     assert driver.architecture == 90
     run = executor(program, CudaDevice(program, "", driver))
-    inputs = random_inputs(module, 1)
-    for got, wanted in zip(run(inputs), evaluate(module, inputs), strict=True):
-        np.testing.assert_allclose(got, wanted, rtol=1e-5)
+    inputs = [random_inputs(module, 1)[0], np.array(3, np.int32)]
+    for got, wanted in zip(run(inputs), compile_module(module, "nvptx:emulate")(*inputs), strict=True):
+        np.testing.assert_array_equal(got, wanted)
     assert not fake.memory
     assert set(fake.names) == {launch.function for listed in program.routines.values() for launch in launches(listed)}
     fake.failing = "cuLaunchKernel"

@@ -694,6 +694,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.gpu.fusions._ROW": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
     "codegen.gpu.fusions._SHORT": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
     "codegen.gpu.fusions._TOGETHER": (lambda n: concatenate(n), lambda n: many_joined(40, n)),
+    "codegen.gpu.program.GRAPH": (lambda n: swapped_state(64, n // 2), lambda n: loop_of_values(64, n // 3)),
     "codegen.gpu.transposes._LEAST": (lambda n: transposed(n, 40), lambda n: transposed(40, n)),
     "codegen.gpu.transposes._MOST": (lambda n: transposed(40, 50, n),),
     "codegen.gpu.products._BUSY": (lambda n: product(32 * n, 40, 32),),

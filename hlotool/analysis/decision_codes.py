@@ -554,6 +554,12 @@ _ROWS = (
     _kind(4205, "note grids", "thread-per-task", "a thread does what a task of the processor does",
           "The algorithm is the processor's, divided into as many `tasks`; each is done by one thread, which is right "
           "but leaves much of a chip idle."),
+    _kind(4206, "note grids", "one-graph", "the whole program can be one launch",
+          "All operations are recorded once as a graph of CUDA, in memory that stays, which a run launches: loops have "
+          "known numbers of trips, and nothing is asked of the host."),
+    _kind(4207, "note grids", "host-control", "the host launches kernels one by one",
+          "It reads the condition of a loop or the number of a branch, or carries out an instruction, before it knows "
+          "what comes next; or there are too many operations for one graph."),
     _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
           "Its parameters and results have a dimension more, one element of it for each example.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),
