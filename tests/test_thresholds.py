@@ -686,7 +686,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.costs.streamed_terms": (plain_products, lambda n: product(60, n, 600)),
     "analysis.product_prologue._SOURCES": (joined_product,),
     "analysis.views._KEPT_SHARE": (branches,),
-    "codegen.gpu.fusions.THREADS": (reduce, sums),
+    "codegen.gpu.items.THREADS": (reduce, sums),
     "codegen.gpu.fusions._BLOCKS": (lambda n: reduce_matrix(n, 9000),),
     "codegen.gpu.fusions._COLUMNS": (lambda n: reduce_matrix(70, n),),
     "codegen.gpu.fusions._PART": (reduce, lambda n: reduce(2 * n)),

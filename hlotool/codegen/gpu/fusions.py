@@ -18,6 +18,7 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.gpu.block_nest import BlockNest
 from hlotool.codegen.gpu.chip import Chip
 from hlotool.codegen.gpu.grid import arguments, open_grid
+from hlotool.codegen.gpu.items import THREADS
 from hlotool.codegen.gpu.products import product_of, wanted_parts, write_product
 from hlotool.codegen.gpu.spaces import bind_all, counters, size_of
 from hlotool.codegen.gpu.transposes import turned, write_turned
@@ -39,9 +40,6 @@ from hlotool.ir import Instruction, UnsupportedError, byte_size
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_concatenate", "emit_fusion"]
-
-THREADS: Annotated[int, Threshold("threads")] = 256
-"""Threads of a block, at most: enough for one to wait while others compute."""
 
 _ROW: Annotated[int, Threshold("elements")] = 64
 """Elements of a reduction from which on the threads of a block share it."""

@@ -10,6 +10,7 @@ from typing import NoReturn
 from hlotool.analysis.costs import Costs
 from hlotool.codegen.gpu.chip import Chip
 from hlotool.codegen.gpu.fusions import emit_concatenate, emit_fusion
+from hlotool.codegen.gpu.scatter import emit_scatter
 from hlotool.codegen.gpu.tasks import as_grids
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
@@ -25,7 +26,6 @@ _ALGORITHMS = {
     "rng": "rng:emit_rng",
     "rng-bit-generator": "rng:emit_rng_bit_generator",
     "rng-get-and-update-state": "rng:emit_rng_get_and_update_state",
-    "scatter": "scatter:emit_scatter",
     "select-and-scatter": "select_and_scatter:emit_select_and_scatter",
     "sort": "sort:emit_sort",
     "topk": "topk:emit_topk",
@@ -49,10 +49,16 @@ def target_for(chip: Chip) -> Target:
     ) -> Kernel:
         return emit_concatenate(name, instruction, chip, there)
 
+    def scatter(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_scatter(name, instruction, chip, len(in_place) == len(instruction.operands) // 2)
+
+    grids = {"scatter": scatter}
     algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
     return Target(
         name="gpu", costs=Costs(prologues=False, row_bytes=0),
-        emitters={**algorithms, "concatenate": concatenate, "fusion": fusion},
+        emitters={**algorithms, **grids, "concatenate": concatenate, "fusion": fusion},
         schedule=_none, shares_loop=lambda step, trips: False, function=_none, library=lambda machine: (),
         in_line=False,
     )  # fmt: skip
