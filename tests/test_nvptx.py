@@ -182,11 +182,11 @@ def test_a_custom_call_without_a_handler_is_shown(hlotool: Run, tmp_path: Path, 
 
 def test_a_refusal_from_inside_a_kernel_says_where_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
-        raise UnsupportedError("no sort of these")
+        raise UnsupportedError("no transform of these")
 
-    monkeypatch.setattr("hlotool.codegen.algorithms.sort.emit_sort", refuse)
-    module = parse(SORT)
-    with pytest.raises(UnsupportedError, match="s: no sort of these") as caught:
+    monkeypatch.setattr("hlotool.codegen.algorithms.fft.emit_fft", refuse)
+    module = parse(TRANSFORM)
+    with pytest.raises(UnsupportedError, match="s: no transform of these") as caught:
         compile_module(module, "nvptx:emulate")
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.location is not None
@@ -216,12 +216,11 @@ def test_a_fusion_that_has_no_kernel_becomes_its_parts(monkeypatch: pytest.Monke
         compile_module(module, "nvptx:emulate", strict=True)
 
 
-LESS = "less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = pred[] compare(a, b), direction=LT }"
-SORT = f"""{LESS}
-ENTRY e {{
-  x = f32[40] parameter(0)
-  ROOT s = f32[40] sort(x), dimensions={{0}}, to_apply=less
-}}"""
+TRANSFORM = """HloModule transform
+ENTRY e {
+  x = c64[40] parameter(0)
+  ROOT s = c64[40] fft(x), fft_type=FFT, fft_length={40}
+}"""
 
 
 def test_unknown_chips_are_refused(hlotool: Run) -> None:

@@ -255,6 +255,16 @@ def scatter(size: int) -> str:
     )
 
 
+def scatter_rows(rows: int) -> str:
+    """Rows of two elements, some of them at the same index."""
+    return main_of(
+        f"x = f32[{rows},2] parameter(0)\ni = s32[5,1] constant({{{{0}},{{1}},{{{rows - 1}}},{{1}},{{{rows}}}}})\n"
+        f"u = f32[5,2] parameter(1)\nROOT s = f32[{rows},2] scatter(x, i, u), update_window_dims={{1}}, "
+        "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+        ADD,
+    )
+
+
 def cholesky(n: int, items: int = 2) -> str:
     """Of x x^T + n 1."""
     return main_of(
@@ -695,6 +705,8 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.gpu.fusions._SHORT": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
     "codegen.gpu.fusions._TOGETHER": (lambda n: concatenate(n), lambda n: many_joined(40, n)),
     "codegen.gpu.program.GRAPH": (lambda n: swapped_state(64, n // 2), lambda n: loop_of_values(64, n // 3)),
+    "codegen.gpu.scatter._BLOCKS": (lambda n: scatter_rows(n), lambda n: scatter_rows(256 * n)),
+    "codegen.gpu.sort._TILE": (sort, lambda n: sort(2 * n)),
     "codegen.gpu.transposes._LEAST": (lambda n: transposed(n, 40), lambda n: transposed(40, n)),
     "codegen.gpu.transposes._MOST": (lambda n: transposed(40, 50, n),),
     "codegen.gpu.products._BUSY": (lambda n: product(32 * n, 40, 32),),

@@ -560,6 +560,12 @@ _ROWS = (
     _kind(4207, "note grids", "host-control", "the host launches kernels one by one",
           "It reads the condition of a loop or the number of a branch, or carries out an instruction, before it knows "
           "what comes next; or there are too many operations for one graph."),
+    _kind(4208, "note grids", "scatter", "how updates are combined",
+          "Each element has a thread that combines its updates in the order of the indices; or updates have a thread "
+          "each, where no two meet, or they are integers that may be combined in any order; or windows that may "
+          "overlap are combined one after the other.  Results never depend on which thread comes first."),
+    _kind(4209, "note grids", "sort", "how lines are sorted",
+          "Blocks sort records of keys and indices in shared memory, and grids merge what is longer."),
     _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
           "Its parameters and results have a dimension more, one element of it for each example.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),

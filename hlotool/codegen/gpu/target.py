@@ -11,6 +11,7 @@ from hlotool.analysis.costs import Costs
 from hlotool.codegen.gpu.chip import Chip
 from hlotool.codegen.gpu.fusions import emit_concatenate, emit_fusion
 from hlotool.codegen.gpu.scatter import emit_scatter
+from hlotool.codegen.gpu.sort import emit_sort
 from hlotool.codegen.gpu.tasks import as_grids
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
@@ -27,7 +28,6 @@ _ALGORITHMS = {
     "rng-bit-generator": "rng:emit_rng_bit_generator",
     "rng-get-and-update-state": "rng:emit_rng_get_and_update_state",
     "select-and-scatter": "select_and_scatter:emit_select_and_scatter",
-    "sort": "sort:emit_sort",
     "topk": "topk:emit_topk",
     "triangular-solve": "linear:emit_triangular_solve",
 }
@@ -54,7 +54,17 @@ def target_for(chip: Chip) -> Target:
     ) -> Kernel:
         return emit_scatter(name, instruction, chip, len(in_place) == len(instruction.operands) // 2)
 
-    grids = {"scatter": scatter}
+    by_comparator = _algorithm("sort:emit_sort", chip)
+
+    def sort(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        def otherwise() -> Kernel:
+            return by_comparator(name, instruction, machine, in_place, there)
+
+        return emit_sort(name, instruction, chip, bool(in_place), otherwise)
+
+    grids = {"scatter": scatter, "sort": sort}
     algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
     return Target(
         name="gpu", costs=Costs(prologues=False, row_bytes=0),
