@@ -265,6 +265,16 @@ def scatter_rows(rows: int) -> str:
     )
 
 
+def cumulative(size: int, columns: int) -> str:
+    """The sums of all that is above."""
+    return main_of(
+        f"x = f32[{size},{columns}] parameter(0)\nz = f32[] constant(0)\n"
+        f"ROOT w = f32[{size},{columns}] reduce-window(x, z), window={{size={size}x1 pad={size - 1}_0x0_0}}, "
+        "to_apply=add",
+        ADD,
+    )
+
+
 def cholesky(n: int, items: int = 2) -> str:
     """Of x x^T + n 1."""
     return main_of(
@@ -707,6 +717,8 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.gpu.program.GRAPH": (lambda n: swapped_state(64, n // 2), lambda n: loop_of_values(64, n // 3)),
     "codegen.gpu.scatter._BLOCKS": (lambda n: scatter_rows(n), lambda n: scatter_rows(256 * n)),
     "codegen.gpu.sort._TILE": (sort, lambda n: sort(2 * n)),
+    "codegen.gpu.windows._LINES": (lambda n: cumulative(70, n),),
+    "codegen.gpu.windows._LONG": (lambda n: cumulative(n, 3), lambda n: cumulative(n, 1)),
     "codegen.gpu.transposes._LEAST": (lambda n: transposed(n, 40), lambda n: transposed(40, n)),
     "codegen.gpu.transposes._MOST": (lambda n: transposed(40, 50, n),),
     "codegen.gpu.products._BUSY": (lambda n: product(32 * n, 40, 32),),

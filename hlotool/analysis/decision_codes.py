@@ -566,6 +566,10 @@ _ROWS = (
           "overlap are combined one after the other.  Results never depend on which thread comes first."),
     _kind(4209, "note grids", "sort", "how lines are sorted",
           "Blocks sort records of keys and indices in shared memory, and grids merge what is longer."),
+    _kind(4210, "note grids", "windows", "how windows are reduced",
+          "Every result has a thread that goes through its window; or windows are a scan, of whose lines blocks have "
+          "parts and threads some neighbouring elements, or each thread has a line, where there are many side by side, "
+          "they are short, or the order of the elements matters."),
     _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
           "Its parameters and results have a dimension more, one element of it for each example.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),

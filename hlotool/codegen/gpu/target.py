@@ -13,6 +13,7 @@ from hlotool.codegen.gpu.fusions import emit_concatenate, emit_fusion
 from hlotool.codegen.gpu.scatter import emit_scatter
 from hlotool.codegen.gpu.sort import emit_sort
 from hlotool.codegen.gpu.tasks import as_grids
+from hlotool.codegen.gpu.windows import emit_reduce_window
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.target import Emitter, Target
@@ -23,7 +24,6 @@ __all__ = ["target_for"]
 _ALGORITHMS = {
     "cholesky": "linear:emit_cholesky",
     "fft": "fft:emit_fft",
-    "reduce-window": "reduce_window:emit_reduce_window",
     "rng": "rng:emit_rng",
     "rng-bit-generator": "rng:emit_rng_bit_generator",
     "rng-get-and-update-state": "rng:emit_rng_get_and_update_state",
@@ -64,7 +64,12 @@ def target_for(chip: Chip) -> Target:
 
         return emit_sort(name, instruction, chip, bool(in_place), otherwise)
 
-    grids = {"scatter": scatter, "sort": sort}
+    def windows(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_reduce_window(name, instruction, chip)
+
+    grids = {"reduce-window": windows, "scatter": scatter, "sort": sort}
     algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
     return Target(
         name="gpu", costs=Costs(prologues=False, row_bytes=0),
