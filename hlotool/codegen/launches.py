@@ -8,6 +8,7 @@ results, its arena and the constants.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Ask", "Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches", "manifest",
+    "straight",
 ]  # fmt: skip
 
 
@@ -52,11 +54,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """As long as the byte at `predicate` is not zero after `condition`, do `body`."""
+    """As long as the byte at `predicate` is not zero after `condition`, do `body`: that is `trips` times, where it is
+    known, and nobody need look at the byte."""
 
     condition: tuple[Operation, ...]
     predicate: Place
     body: tuple[Operation, ...]
+    trips: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ class LaunchProgram:
     """`units` are texts of LLVM IR for the device, `routines` the lists of operations, `entry` the name of the first.
 
     `parameters`, `outputs`, `arena_bytes` and `constants` are what the frame of the entry has the addresses of;
-    `host_calls` are instructions that no device can carry out alone; `kernels` is for reports.
+    `host_calls` are instructions that no device can carry out alone; `kernels` is for reports.  If the host need not
+    look at anything in between, the entry does `at_once`, on places of its frame.
     """
 
     units: tuple[str, ...]
@@ -108,6 +113,40 @@ class LaunchProgram:
     constants: npt.NDArray[np.uint8]
     host_calls: tuple[HostCall, ...]
     kernels: tuple[KernelUse, ...]
+    at_once: tuple[Launch | Move, ...] | None = None
+
+
+def straight(
+    routines: Mapping[str, Sequence[Operation]], entry: str, words: int, most: int
+) -> tuple[Launch | Move, ...] | None:
+    """All that the routine `entry` does, one after the other, on places of its frame of so many words; None where the
+    host has to look at something first, or where that are more operations than `most`."""
+    found: list[Launch | Move] = []
+
+    def follow(operations: Sequence[Operation], frame: Sequence[Place]) -> bool:
+        def at(place: Place) -> Place:
+            base = frame[place.word]
+            return Place(base.word, base.start + place.start)
+
+        for operation in operations:
+            if len(found) > most:
+                return False
+            match operation:
+                case Launch():
+                    found.append(replace(operation, arguments=tuple(map(at, operation.arguments))))
+                case Move(source, target, size):
+                    found.append(Move(at(source), at(target), size))
+                case Call(routine, arguments):
+                    if not follow(routines[routine], list(map(at, arguments))):
+                        return False
+                case Loop(trips=int(trips)):
+                    if not all(follow(operation.body, frame) for _ in range(trips if operation.body else 0)):
+                        return False
+                case _:
+                    return False
+        return len(found) <= most
+
+    return tuple(found) if follow(routines[entry], [Place(word) for word in range(words)]) else None
 
 
 def launches(operations: Sequence[Operation]) -> Iterator[Launch]:
@@ -133,6 +172,7 @@ def manifest(program: LaunchProgram) -> dict[str, Any]:
         "outputs": [str(shape) for shape in program.outputs],
         "arena_bytes": program.arena_bytes,
         "constant_bytes": program.constants.nbytes,
+        "at_once": program.at_once is not None,
         "host_calls": [call.instruction.name for call in program.host_calls],
         "routines": {name: _listed(operations) for name, operations in program.routines.items()},
     }
@@ -151,8 +191,9 @@ def _described(operation: Operation) -> dict[str, Any]:
             }  # fmt: skip
         case Move(source, target, size):
             return {"do": "move", "source": _at(source), "target": _at(target), "bytes": size}
-        case Loop(condition, predicate, body):
-            return {"do": "loop", "condition": _listed(condition), "while": _at(predicate), "body": _listed(body)}
+        case Loop(condition, predicate, body, trips):
+            found = {"do": "loop", "condition": _listed(condition), "while": _at(predicate), "body": _listed(body)}
+            return found if trips is None else {**found, "trips": trips}
         case Branch(selector, is_byte, branches):
             kind = "pred" if is_byte else "s32"
             return {"do": "branch", "by": _at(selector), "type": kind, "branches": list(map(_listed, branches))}

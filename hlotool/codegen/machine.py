@@ -296,7 +296,8 @@ NAMES = ("host", *_LEVELS, "aarch64", *_SVE, *_RISCV, *_WASM, "generic")
 """What `named` knows."""
 
 _ARCHITECTURES = {
-    "x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64", "wasm32": "wasm32",
+    "x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64", "amdgcn": "amdgcn",
+    "wasm32": "wasm32",
 }  # fmt: skip
 
 _GENERIC_FEATURES = {"riscv64": _RISCV["rv64gc"]}

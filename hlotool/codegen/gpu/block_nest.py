@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from hlotool.codegen.gpu.grid import Grid, Private
+from hlotool.codegen.gpu.spaces import bind_all, size_of
 from hlotool.codegen.llvm.arrays import aligned
 from hlotool.codegen.llvm.control import begin_loop, when
 from hlotool.codegen.llvm.math.elements import flattened, grouped
@@ -18,8 +20,6 @@ from hlotool.codegen.loops.loops import merge, plain
 from hlotool.codegen.loops.nodes import Node, body_of
 from hlotool.codegen.nests.nest import Nest
 from hlotool.codegen.nests.reductions import Accumulators, reducer_of
-from hlotool.codegen.nvptx.grid import Grid, Private
-from hlotool.codegen.nvptx.spaces import bind_all, size_of
 
 __all__ = ["BlockNest"]
 
