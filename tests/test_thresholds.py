@@ -723,6 +723,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.gpu.transposes._MOST": (lambda n: transposed(40, 50, n),),
     "codegen.gpu.products._BUSY": (lambda n: product(32 * n, 40, 32),),
     "codegen.gpu.products._LEAST": (lambda n: product(n, 40, 50), lambda n: product(50, 40, n)),
+    "codegen.gpu.library_products._LARGE": (lambda work: product(512, work >> 18, 512),),
     "codegen.gpu.products._PART_TERMS": (lambda n: product(64, 2 * n, 64),),
     "codegen.gpu.products._SPLIT": (lambda work: product(128, work >> 15, 256),),
     "codegen.gpu.products._SPLIT_TERMS": (lambda n: product(512, n, 512),),
