@@ -354,6 +354,15 @@ def test_a_race_shows(waits: bool) -> None:
     assert [result == right for result in results] == [waits, waits, waits] if waits else results[0] != results[1]
 
 
+def test_no_phase_follows_the_last_one() -> None:
+    """Nobody would wait in between."""
+    grid = open_grid(Unit(host()), "k", EMULATED["emulate"], 1, 32, 1)
+    with grid.phase(last=True):
+        pass
+    with pytest.raises(RuntimeError, match="a phase follows the last one"), grid.phase():
+        pass
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 32, 96, 255, 256])
 @pytest.mark.parametrize("order", ["", "reversed", "shuffled"])
 def test_orders_are_permutations(order: str, count: int) -> None:

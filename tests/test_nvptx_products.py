@@ -100,7 +100,7 @@ def test_products_go_the_way_that_is_said(name: str) -> None:
 
 def test_chips_without_them_multiply_no_matrices() -> None:
     executable = compile_module(WAYS["bf16"][0], "nvptx:sm_70", to_run=False)
-    (found,) = chosen(executable)
+    (found,) = [decision for decision in chosen(executable) if decision.rule in ("tensor-cores", "core-tiles")]
     assert found.rule == "core-tiles"
     assert "sm_70" in found.reason
 
