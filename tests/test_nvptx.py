@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -284,6 +286,22 @@ def test_llvm_makes_objects_for_amd_that_need_nothing(path: Path) -> None:
 def test_all_chips_of_amd_have_code(chip: str) -> None:
     for path in sorted((ROOT / "samples").glob("*.hlo")):
         assert undefined(amd_object(parse(path.read_text()), chip)) == []
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="no linker for AMD's chips (ziglang)")
+def test_a_linker_makes_code_objects(tmp_path: Path) -> None:
+    """Every kernel has a descriptor there, by which ROCm's runtime finds it."""
+    module = parse((ROOT / "samples" / "attention.hlo").read_text())
+    executable = compile_module(module, "amdgcn:gfx942", to_run=False)
+    (tmp_path / "a.o").write_bytes(executable.device_object())
+    linker = [sys.executable, "-m", "ziglang", "ld.lld"]
+    subprocess.run([*linker, "-shared", "a.o", "-o", "a.hsaco"], cwd=tmp_path, check=True)
+    code = (tmp_path / "a.hsaco").read_bytes()
+    assert executable.launches is not None
+    (listed,) = executable.launches.routines.values()
+    names = {launch.function for launch in launches(listed)}
+    assert len(names) > 5
+    assert all(f"{name}.kd\0".encode() in code for name in names)
 
 
 def test_objects_show_what_they_need() -> None:
