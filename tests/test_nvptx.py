@@ -300,7 +300,7 @@ def test_a_linker_makes_code_objects(tmp_path: Path) -> None:
     assert executable.launches is not None
     (listed,) = executable.launches.routines.values()
     names = {launch.function for launch in launches(listed)}
-    assert len(names) > 5
+    assert len(names) >= 3
     assert all(f"{name}.kd\0".encode() in code for name in names)
 
 
