@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 import semantics.families  # noqa: F401
 from conftest import ROOT, Run
+from fake_cuda import Fake, on_fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_schemas import check_json
@@ -24,7 +27,7 @@ from survey_nvptx import amd_object, assembled, ptx, same_bits, undefined
 
 from hlotool.codegen.gpu.chip import CHIPS, EMULATED, FAMILIES, Chip, chip_named, permutation
 from hlotool.codegen.gpu.grid import open_grid
-from hlotool.codegen.launches import Launch, LaunchProgram, launches
+from hlotool.codegen.launches import Launch, launches
 from hlotool.codegen.llvm.values import Int
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import host, named
@@ -285,6 +288,22 @@ def test_all_chips_of_amd_have_code(chip: str) -> None:
         assert undefined(amd_object(parse(path.read_text()), chip)) == []
 
 
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="no linker for AMD's chips (ziglang)")
+def test_a_linker_makes_code_objects(tmp_path: Path) -> None:
+    """Every kernel has a descriptor there, by which ROCm's runtime finds it."""
+    module = parse((ROOT / "samples" / "attention.hlo").read_text())
+    executable = compile_module(module, "amdgcn:gfx942", to_run=False)
+    (tmp_path / "a.o").write_bytes(executable.device_object())
+    linker = [sys.executable, "-m", "ziglang", "ld.lld"]
+    subprocess.run([*linker, "-shared", "a.o", "-o", "a.hsaco"], cwd=tmp_path, check=True)
+    code = (tmp_path / "a.hsaco").read_bytes()
+    assert executable.launches is not None
+    (listed,) = executable.launches.routines.values()
+    names = {launch.function for launch in launches(listed)}
+    assert len(names) >= 3
+    assert all(f"{name}.kd\0".encode() in code for name in names)
+
+
 def test_objects_show_what_they_need() -> None:
     """What says that objects for AMD need nothing does see what the processor's need."""
     assert undefined(object_of("declare void @other()\ndefine void @f() {\n  call void @other()\n  ret void\n}\n",
@@ -353,6 +372,15 @@ def test_a_race_shows(waits: bool) -> None:
     assert [result == right for result in results] == [waits, waits, waits] if waits else results[0] != results[1]
 
 
+def test_no_phase_follows_the_last_one() -> None:
+    """Nobody would wait in between."""
+    grid = open_grid(Unit(host()), "k", EMULATED["emulate"], 1, 32, 1)
+    with grid.phase(last=True):
+        pass
+    with pytest.raises(RuntimeError, match="a phase follows the last one"), grid.phase():
+        pass
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 32, 96, 255, 256])
 @pytest.mark.parametrize("order", ["", "reversed", "shuffled"])
 def test_orders_are_permutations(order: str, count: int) -> None:
@@ -360,109 +388,6 @@ def test_orders_are_permutations(order: str, count: int) -> None:
     numbers = [(n * stride + first) % count for n in range(count)]
     assert sorted(numbers) == list(range(count))
     assert (numbers == list(range(count))) == (order == "" or count <= 2 - (order == "reversed"))
-
-
-class Fake:
-    """A library like that of CUDA's driver, whose device is the memory of this process; it runs emulated grids."""
-
-    def __init__(self, emulator: Emulator) -> None:
-        self.emulator = emulator
-        self.memory: dict[int, Any] = {}
-        self.names: list[str] = []
-        self.failing = ""
-        self.does: dict[str, Callable[..., None]] = {
-            "cuDeviceGetAttribute": self.attribute, "cuGetErrorString": self.describe, "cuLaunchKernel": self.launch,
-            "cuMemAllocAsync": self.allocate, "cuMemFreeAsync": lambda address, stream: self.memory.pop(address),
-            "cuMemcpyDtoDAsync_v2": self.copy, "cuMemcpyDtoHAsync_v2": self.copy, "cuMemcpyHtoDAsync_v2": self.copy,
-            "cuModuleGetFunction": self.function, "cuStreamBeginCapture_v2": self.begin, "cuStreamEndCapture": self.end,
-            "cuGraphInstantiateWithFlags": self.instantiate, "cuGraphLaunch": self.replay,
-            "cuGraphExecDestroy": lambda graph: self.graphs.pop(graph.value),
-        }  # fmt: skip
-        self.calls: list[str] = []
-        self.capturing: list[Callable[[], None]] | None = None
-        self.graphs: dict[int, list[Callable[[], None]]] = {}
-
-    def __getattr__(self, name: str) -> Callable[..., int]:
-        if not name.startswith("cu"):
-            raise AttributeError(name)
-
-        def called(*arguments: Any) -> int:
-            self.calls.append(name)
-            if name == self.failing:
-                self.capturing = None if name == "cuStreamEndCapture" else self.capturing
-                return 700
-            does = self.does.get(name, lambda *ignored: None)
-            if self.capturing is not None and name in ("cuLaunchKernel", "cuMemcpyDtoDAsync_v2"):
-                held = self.held(name, arguments)
-                self.capturing.append(lambda: does(*held))
-            else:
-                assert self.capturing is None or name in ("cuStreamEndCapture", "cuGetErrorString"), name
-                does(*arguments)
-            return 0
-
-        self.__dict__[name] = called  # the driver says its types
-        return called
-
-    def held(self, name: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments as they are now: the driver takes the values of a kernel's when it is told to launch it."""
-        if name != "cuLaunchKernel":
-            return arguments
-        *others, pointers, extra = arguments
-        values = [ctypes.c_uint64.from_buffer_copy(ctypes.c_uint64.from_address(p)) for p in pointers if p]
-        copies = (ctypes.c_void_p * len(pointers))(*(ctypes.addressof(value) for value in values))
-        copies.values = values  # type: ignore[attr-defined]  # they live as long
-        return (*others, copies, extra)
-
-    def begin(self, stream: object, mode: int) -> None:
-        assert mode == 1
-        self.capturing = []
-
-    def end(self, stream: object, place: Any) -> None:
-        assert self.capturing is not None
-        place._obj.value = len(self.graphs) + 1
-        self.graphs[len(self.graphs) + 1] = self.capturing
-        self.capturing = None
-
-    def instantiate(self, place: Any, graph: Any, flags: int) -> None:
-        assert flags == 0
-        place._obj.value = graph.value
-
-    def replay(self, graph: Any, stream: object) -> None:
-        for node in self.graphs[graph.value]:
-            node()
-
-    def attribute(self, place: Any, number: int, device: object) -> None:
-        place._obj.value = {75: 9, 76: 0}[number]
-
-    def describe(self, code: int, place: Any) -> None:
-        place._obj.value = b"an illegal memory access"
-
-    def allocate(self, place: Any, size: int, stream: object) -> None:
-        block = ctypes.create_string_buffer(size + 64)
-        address = -(-ctypes.addressof(block) // 64) * 64
-        self.memory[address] = block
-        place._obj.value = address
-
-    def copy(self, target: int, source: int, size: int, stream: object) -> None:
-        ctypes.memmove(target, source, size)
-
-    def function(self, place: Any, module: object, name: bytes) -> None:
-        self.names.append(name.decode())
-        place._obj.value = len(self.names)
-
-    def launch(self, function: Any, *given: Any) -> None:
-        *sizes, _, pointers, _ = given
-        assert sizes[1:3] + sizes[4:] == [1, 1, 1, 1, 0]
-        values = [ctypes.c_uint64.from_address(pointer).value for pointer in pointers if pointer]
-        self.emulator.run(self.names[function.value - 1], sizes[0], values)
-
-
-def on_fake(module: Module) -> tuple[LaunchProgram, Fake, Callable[..., tuple[Any, ...]]]:
-    """The program of `module`, the library, and what runs the one through the other."""
-    program = compile_module(module, "nvptx:emulate", to_run=False).launches
-    assert program is not None
-    fake = Fake(Emulator(program, host()))
-    return program, fake, executor(program, CudaDevice(program, "", Driver(fake)))
 
 
 def loop_of(trips: str) -> Module:
@@ -498,7 +423,7 @@ ENTRY e {{
 
 
 def test_a_loop_with_known_trips_is_a_part_of_one_graph() -> None:
-    program, fake, run = on_fake(loop_of("k"))
+    program, fake, run, _ = on_fake(loop_of("k"))
     assert program.at_once is not None
     assert len(program.at_once) >= 10
     emulated = compile_module(loop_of("k"), "nvptx:emulate")
@@ -514,7 +439,7 @@ def test_a_loop_with_known_trips_is_a_part_of_one_graph() -> None:
 
 def test_threads_have_recordings_of_their_own() -> None:
     """Two executions at once never share memory, and what is idle is used again."""
-    _, fake, run = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
+    _, fake, run, _ = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
     replay = fake.does["cuGraphLaunch"]
     inside: list[Any] = []
 
@@ -533,7 +458,7 @@ def test_threads_have_recordings_of_their_own() -> None:
 
 
 def test_what_is_recorded_goes_with_the_program() -> None:
-    _, fake, run = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
+    _, fake, run, _ = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
     run([np.ones(100, np.float32)])
     assert fake.memory
     assert fake.graphs
@@ -548,7 +473,7 @@ FAILING = ["cuLaunchKernel", "cuStreamBeginCapture_v2", "cuStreamEndCapture", "c
 
 @pytest.mark.parametrize("failing", [*FAILING, "cuGraphLaunch"])
 def test_a_graph_that_fails_gives_everything_back(failing: str) -> None:
-    _, fake, run = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
+    _, fake, run, _ = on_fake(parse("ENTRY e { x = f32[100] parameter(0) ROOT y = f32[100] tanh(x) }"))
     fake.failing = failing
     with pytest.raises(ExecutionError, match=failing):
         run([np.ones(100, np.float32)])

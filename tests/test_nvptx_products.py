@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from conftest import Run
+from fake_cuda import on_fake
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_schemas import check_json
 
 from hlotool.analysis.decisions import Decision
 from hlotool.codegen.gpu.chip import EMULATED
 from hlotool.codegen.gpu.grid import open_grid
 from hlotool.codegen.gpu.matrix_tiles import FORMS, SIDE, MatrixTiles
+from hlotool.codegen.launches import Multiply
 from hlotool.codegen.llvm.arrays import load
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.elements import memory_type, vector
@@ -31,6 +36,7 @@ from hlotool.runtime.executable import Executable
 from hlotool.runtime.load import load as load_objects
 from hlotool.runtime.object_code import object_of
 from hlotool.text.parser import parse
+from hlotool.text.printer import print_module
 
 Array = npt.NDArray[np.float64]
 
@@ -94,7 +100,7 @@ def test_products_go_the_way_that_is_said(name: str) -> None:
 
 def test_chips_without_them_multiply_no_matrices() -> None:
     executable = compile_module(WAYS["bf16"][0], "nvptx:sm_70", to_run=False)
-    (found,) = chosen(executable)
+    (found,) = [decision for decision in chosen(executable) if decision.rule in ("tensor-cores", "core-tiles")]
     assert found.rule == "core-tiles"
     assert "sm_70" in found.reason
 
@@ -239,3 +245,91 @@ def run_blocks(unit: Unit, arrays: Sequence[npt.NDArray[Any]]) -> None:
     table = (ctypes.c_void_p * (len(arrays) + 1))(None, *(array.ctypes.data for array in arrays))
     kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(library.address("k"))
     kernel(ctypes.addressof(table) + 8, 0, 1)
+
+
+LARGE = {  # both factors, result, batch, which of them are turned, more
+    "plain": ("f32", "f32", 1, (False, False), ""),
+    "left": ("f32", "f32", 1, (True, False), ""),
+    "right": ("f32", "f32", 1, (False, True), ""),
+    "batch": ("f32", "f32", 3, (True, True), ""),
+    "f64": ("f64", "f64", 1, (False, False), ""),
+    "bf16": ("bf16", "bf16", 1, (False, True), ""),
+    "f16": ("f16", "f32", 2, (False, False), ""),
+    "tf32": ("f32", "f32", 1, (False, False), ", algorithm=dot_tf32_tf32_f32"),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("installed", [True, False])
+def test_large_products_are_those_of_a_library(name: str, installed: bool) -> None:
+    kind, result, batch, (left, right), more = LARGE[name]
+    m, k, n = 520, 512, 528
+    x, y = [k, m] if left else [m, k], [n, k] if right else [k, n]
+    module = parse(f"""ENTRY main {{
+  x = {kind}{[batch, *x]} parameter(0)
+  y = {kind}{[batch, *y]} parameter(1)
+  ROOT d = {result}{[batch, m, n]} dot(x, y), lhs_batch_dims={{0}}, rhs_batch_dims={{0}},
+    lhs_contracting_dims={{{1 if left else 2}}}, rhs_contracting_dims={{{2 if right else 1}}}{more}
+}}""")
+    program, _, run, library = on_fake(module, blas=installed)
+    assert any(isinstance(done, Multiply) for done in program.at_once or ())
+    inputs = random_inputs(module, 1)
+    (got,), (wanted,) = run(inputs), evaluate(module, inputs)
+    rtol = {"bfloat16": 1e-2, "float16": 2e-3}.get(str(wanted.dtype), 1e-5)
+    got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
+    np.testing.assert_allclose(got, wanted, rtol=rtol, atol=rtol * float(np.abs(wanted).max()))
+    if library is not None:
+        assert library.sums == [{"f64": 70, "tf32": 77}.get(name, 68)]
+        run(inputs)
+        assert len(library.sums) == 1  # it is in the graph
+
+
+def test_a_handle_is_used_again_when_its_stream_is_done() -> None:
+    """Of a program that is not one graph every execution has one for itself."""
+    module = parse("""c {
+  s = (s32[], f32[512,512], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] get-tuple-element(s), index=2
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+b {
+  s = (s32[], f32[512,512], s32[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  v = f32[512,512] get-tuple-element(s), index=1
+  n = s32[] get-tuple-element(s), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  d = f32[512,512] dot(v, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (s32[], f32[512,512], s32[]) tuple(j, d, n)
+}
+ENTRY e {
+  x = f32[512,512] parameter(0)
+  n = s32[] parameter(1)
+  zero = s32[] constant(0)
+  s = (s32[], f32[512,512], s32[]) tuple(zero, x, n)
+  l = (s32[], f32[512,512], s32[]) while(s), condition=c, body=b
+  ROOT y = f32[512,512] get-tuple-element(l), index=1
+}""")
+    program, _, run, library = on_fake(module, blas=True)
+    assert program.at_once is None
+    assert library is not None
+    x = np.random.default_rng(1).normal(size=(512, 512)).astype(np.float32) / 20
+    for trips in (1, 2):
+        (got,) = run([x, np.array(trips, np.int32)])
+        wanted = np.linalg.matrix_power(x.astype(np.float64), 2**trips)
+        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4)
+    assert library.handles == [1]
+    assert len(library.sums) == 3
+
+
+def test_small_products_and_those_with_an_epilogue_have_grids() -> None:
+    for module in (dot(256, 256, 256, "f32", "f32"), dot(512, 512, 512, "s8", "s32")):
+        assert "library-product" not in {decision.rule for decision in chosen(compile_module(module, "nvptx:emulate"))}
+
+
+def test_the_launches_say_what_a_library_may_do(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.hlo").write_text(print_module(dot(512, 512, 512, "f32", "f32")))
+    listed = check_json(hlotool("emit", "m.hlo", "--target", "nvptx:sm_90", "--stage", "launches").stdout)
+    (product,) = listed["routines"][listed["entry"]]
+    assert product["do"] == "multiply"
+    assert {launch["do"] for launch in product["otherwise"]} == {"launch"}

@@ -723,6 +723,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.gpu.transposes._MOST": (lambda n: transposed(40, 50, n),),
     "codegen.gpu.products._BUSY": (lambda n: product(32 * n, 40, 32),),
     "codegen.gpu.products._LEAST": (lambda n: product(n, 40, 50), lambda n: product(50, 40, n)),
+    "codegen.gpu.library_products._LARGE": (lambda work: product(512, work >> 18, 512),),
     "codegen.gpu.products._PART_TERMS": (lambda n: product(64, 2 * n, 64),),
     "codegen.gpu.products._SPLIT": (lambda work: product(128, work >> 15, 256),),
     "codegen.gpu.products._SPLIT_TERMS": (lambda n: product(512, n, 512),),
@@ -864,6 +865,9 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.loops.stages._CROSSING": (lambda n: long_work(12 * n),),
     "codegen.algorithms.topk._SLACK": (topk,),
     "codegen.algorithms.reduce_window._SCAN": (prefix, window),
+    "codegen.algorithms.items._SCRATCH": (lambda size: topk_rows(size // 13_000, 299),),
+    "codegen.algorithms.items._THREADS": (lambda n: topk_rows(n, 3),),
+    "codegen.gpu.tasks._MANY": (random_bits, lambda n: random_bits(2 * n)),
     "codegen.algorithms.rng._CHUNK": (drawn_from_one_number, random_bits, lambda n: random_bits(4 * n)),
     "codegen.loops.rules.SMALL_CONSTANT": (small_constant,),
     "codegen.loops.rules.WINDOW_LIMIT": (window, window_2d),
@@ -953,7 +957,7 @@ def test_around_a_threshold_native_code_gives_what_the_evaluator_gives(row: List
     generator = data.draw(st.sampled_from(GENERATORS[name_of(row)]))
     _, machine, runs = data.draw(st.sampled_from(list(machines())))
     module = parse(generator(max(2, int(row.value + unit * step))))
-    if name_of(row).startswith("codegen.gpu."):
+    if name_of(row).startswith(("codegen.gpu.", "codegen.algorithms.items._")):  # the latter are of threads
         agrees(module, host(), True, backend="nvptx:emulate")
     else:
         agrees(module, machine, runs)

@@ -570,6 +570,10 @@ _ROWS = (
           "Every result has a thread that goes through its window; or windows are a scan, of whose lines blocks have "
           "parts and threads some neighbouring elements, or each thread has a line, where there are many side by side, "
           "they are short, or the order of the elements matters."),
+    _kind(4211, "note grids", "library-product", "a library multiplies, where it is installed",
+          "The product is large, and its matrices lie as cuBLAS takes them.  The program has grids for it, too."),
+    _kind(4212, "note grids", "library", "whether large products are cuBLAS's",
+          "A program with large products was loaded, and cuBLAS was installed (hlotool[cuda]), or grids multiply."),
     _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
           "Its parameters and results have a dimension more, one element of it for each example.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),

@@ -73,6 +73,11 @@ class Machine:
         return self.triple.startswith("wasm32")
 
     @property
+    def has_threads(self) -> bool:
+        """Whether it runs thousands of tasks at once, each in a thread that is slow on its own."""
+        return self.architecture in _GRAPHICS
+
+    @property
     def is_big_endian(self) -> bool:
         """Whether numbers lie in memory with their high bytes first."""
         return self.triple.partition("-")[0] in _BIG_ENDIAN
@@ -299,6 +304,8 @@ _ARCHITECTURES = {
     "x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64", "amdgcn": "amdgcn",
     "wasm32": "wasm32",
 }  # fmt: skip
+
+_GRAPHICS = ("nvptx64", "amdgcn")
 
 _GENERIC_FEATURES = {"riscv64": _RISCV["rv64gc"]}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""

@@ -11,12 +11,13 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
+from hlotool.analysis.decisions import DecisionLog
 from hlotool.codegen.gpu.chip import FAMILIES as CHIPS
 from hlotool.codegen.gpu.chip import Chip, chip_named, permutation
 from hlotool.codegen.gpu.program import build
 from hlotool.codegen.gpu.rounding import mark_rounded
 from hlotool.codegen.gpu.target import target_for
-from hlotool.codegen.launches import LaunchProgram, manifest
+from hlotool.codegen.launches import LaunchProgram, manifest, multiplies
 from hlotool.codegen.machine import Machine, host
 from hlotool.driver.backend import Backend, Capabilities
 from hlotool.driver.optimise import optimised
@@ -31,6 +32,7 @@ from hlotool.ir.devices import topology_of
 from hlotool.passes.framework.manager import Progress
 from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.runtime.callback import on_device
+from hlotool.runtime.cuda.blas import Blas, blas
 from hlotool.runtime.cuda.driver import CudaDevice, driver
 from hlotool.runtime.cuda.emulator import Emulator
 from hlotool.runtime.cuda.execution import Device, executor
@@ -82,7 +84,7 @@ def _compiled(chip: Chip, module: Module, options: CompileOptions) -> Executable
         sum(shape.byte_size for shape in program.outputs), program.constants.nbytes,
     )  # fmt: skip
     devices = topology_of(module).devices
-    run = _run(chip, program) if options.to_run else _refused
+    run = _run(chip, program, options.log) if options.to_run else _refused
 
     def work(device: EvaluatedDevice, arrays: Sequence[object]) -> Arrays:
         with on_device(device):
@@ -101,7 +103,7 @@ def _machine(chip: Chip) -> Machine:
     return host() if chip.emulated else chip.machine
 
 
-def _run(chip: Chip, program: LaunchProgram) -> Callable[..., Arrays]:
+def _run(chip: Chip, program: LaunchProgram, log: DecisionLog) -> Callable[..., Arrays]:
     """The function that runs `program`; UnsupportedError where there is no such device."""
     device: Device
     if chip.emulated:
@@ -112,9 +114,20 @@ def _run(chip: Chip, program: LaunchProgram) -> Callable[..., Arrays]:
         raise UnsupportedError(message, [Diagnostic(message, hint=hint, code=UnsupportedError.code)])
     else:
         (text,) = program.units
-        device = CudaDevice(program, assembly(text, chip.machine), driver())
+        device = CudaDevice(program, assembly(text, chip.machine), driver(), _library(program, log))
     execute = executor(program, device)
     return lambda *arrays: execute(check_arrays(program.parameters, arrays))
+
+
+def _library(program: LaunchProgram, log: DecisionLog) -> Blas | None:
+    """cuBLAS, if the program has products for it and it is installed; which of both it is goes to the log."""
+    if not any(map(multiplies, program.routines.values())):
+        return None
+    found = blas()
+    missing = "cuBLAS is not installed (pip install 'hlotool[cuda]'): grids multiply"
+    log.pass_name = "grids"
+    log.note("library", program.entry, missing if found is None else "cuBLAS is installed, and multiplies")
+    return found
 
 
 def _blocks(chip: Chip, count: int) -> list[tuple[int, int]]:

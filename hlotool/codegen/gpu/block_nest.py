@@ -98,7 +98,7 @@ def _tree(grid: Grid, accumulators: Accumulators, kept: Sequence[Private], width
     distance = width // 2
     while distance:
         others = grid.shifted(kept, distance)
-        with grid.phase(last=True) as thread:
+        with grid.phase(alone=True) as thread:
             for private, value in zip(kept, _joined(grid, accumulators, kept, others, thread), strict=True):
                 grid.at(private, thread).store(value)
         distance //= 2

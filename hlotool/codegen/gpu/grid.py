@@ -14,7 +14,7 @@ A phase that is right goes through the threads in any order: emulated chips diff
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from hlotool.codegen.gpu.chip import Chip, permutation
 from hlotool.codegen.kernel import Step, signature
@@ -51,16 +51,28 @@ class Grid:
         self.shared_bytes = 0
         self.block: Index = 0
         self._rooms: list[str] = []
+        self._over = False
 
     def argument(self, slot: int) -> Ptr:
         """The address of a buffer."""
         raise NotImplementedError
 
     @contextmanager
-    def phase(self, last: bool = False) -> Iterator[Int]:
-        """What every thread does; its number.  After the `last` phase nobody waits."""
+    def phase(self, last: bool = False, alone: bool = False) -> Iterator[Int]:
+        """What every thread does; its number.
+
+        Nobody waits after the `last` phase, which no other one follows, nor after one in which threads are `alone`:
+        they touch nothing but what is private.
+        """
+        if self._over:
+            raise RuntimeError(f"{self.name}: a phase follows the last one, after which nobody waits")
+        self._over = last
+        with self._phase(waits=not (last or alone)) as thread:
+            yield thread
+
+    def _phase(self, waits: bool) -> AbstractContextManager[Int]:
+        """A phase, at the end of which threads wait for each other or do not."""
         raise NotImplementedError
-        yield
 
     def shared(self, kind: str, count: int) -> Ptr:
         """Room for `count` values of LLVM type `kind` that the threads of a block share."""
@@ -135,9 +147,9 @@ class _DeviceGrid(Grid):
         return Ptr(self.f, f"%a{slot}")
 
     @contextmanager
-    def phase(self, last: bool = False) -> Iterator[Int]:
+    def _phase(self, waits: bool) -> Iterator[Int]:
         yield self._thread
-        if not last:
+        if waits:
             self._wait()
 
     def shared(self, kind: str, count: int) -> Ptr:
@@ -226,7 +238,7 @@ class _EmulatedGrid(Grid):
         return Ptr(self.f, "%args").at("ptr", slot).load_ptr(align=8)
 
     @contextmanager
-    def phase(self, last: bool = False) -> Iterator[Int]:
+    def _phase(self, waits: bool) -> Iterator[Int]:
         loop = begin_loop(self.f, 0, self.threads)
         stride, first = permutation(self.chip.order, self.threads)
         yield number(self.f, loop.index if stride == 1 else (loop.index * stride + first) % self.threads)

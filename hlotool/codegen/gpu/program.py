@@ -10,6 +10,7 @@ from hlotool.analysis.in_place import module_in_place_pairs
 from hlotool.analysis.thresholds import Threshold
 from hlotool.analysis.trip_count import known_trip_count
 from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.library_products import library_product
 from hlotool.codegen.kernels import Constants, Kernels, functions_of, identifier
 from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place, straight
 from hlotool.codegen.plan.arena import place
@@ -57,7 +58,8 @@ def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> Launc
         place(assignment)
         own = name if is_entry else f"{name}_{len(routines)}_{identifier(computation.name)}"
         offsets = constants.offsets(assignment)
-        writer = _Writer(assignment, kernels, calls, offsets, uses, host_calls, _starts(assignment))
+        starts = _starts(assignment)
+        writer = _Writer(assignment, kernels, calls, offsets, uses, host_calls, starts, not chip.is_amd, log)
         lists[own] = (*writer.computation(computation), *writer.copies(assignment.output_copies))
         routines[computation] = Routine(own, assignment.arena_bytes, 0.0, asks=False, forks=False)
     at_once = straight(lists, name, len(assignment.parameters) + len(assignment.outputs) + 2, GRAPH)
@@ -89,6 +91,8 @@ class _Writer:
     uses: list[KernelUse]
     host_calls: list[HostCall]
     starts: Mapping[Value, int]
+    asks_library: bool
+    log: DecisionLog
 
     def computation(self, computation: Computation) -> list[Operation]:
         return [operation for instruction in computation for operation in self.instruction(instruction)]
@@ -116,7 +120,14 @@ class _Writer:
         kernel, name = self.kernels.of[instruction], self.kernels.names[instruction]
         self.uses.append(KernelUse(instruction.name, name, sum(step.cost for step in kernel.steps), True))
         arguments = self.arguments(instruction)
-        return [Launch(step.function, step.tasks, step.threads, arguments, instruction.name) for step in kernel.steps]
+        found = [Launch(step.function, step.tasks, step.threads, arguments, instruction.name) for step in kernel.steps]
+        product = library_product(instruction, arguments, found) if self.asks_library else None
+        if product is None:
+            return found
+        _, rows, columns, terms = product.sizes
+        why = "it is a large product of plain matrices"
+        self.log.note("library-product", instruction, why, rows=rows, columns=columns, terms=terms)
+        return [product]
 
     def arguments(self, instruction: Instruction) -> tuple[Place, ...]:
         """Operands, results, and scratch memory if there is some."""

@@ -6,15 +6,21 @@ Results do not depend on how the tasks of a step are split, so that all of them 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Annotated
 
+from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.gpu.chip import Chip
 from hlotool.codegen.gpu.grid import open_grid
+from hlotool.codegen.gpu.items import THREADS
 from hlotool.codegen.kernel import Definition, Kernel, Note, Step
 from hlotool.codegen.llvm.control import allocate, call, when
 from hlotool.codegen.llvm.values import Index, Int
 from hlotool.codegen.llvm.writer import Unit
 
 __all__ = ["as_grids"]
+
+_MANY: Annotated[int, Threshold("tasks")] = 1 << 16
+"""Tasks that are enough for large blocks on all of a chip."""
 
 
 def as_grids(name: str, kernel: Kernel, chip: Chip, buffers: int) -> Kernel:
@@ -37,7 +43,7 @@ def as_grids(name: str, kernel: Kernel, chip: Chip, buffers: int) -> Kernel:
 
 
 def _grid(unit: Unit, name: str, step: Step, chip: Chip, buffers: int) -> Step:
-    threads = chip.warp if step.tasks > 1 else 1
+    threads = THREADS if step.tasks >= _MANY else chip.warp if step.tasks > 1 else 1
     grid = open_grid(unit, name, chip, -(-step.tasks // threads), threads, buffers)
     table = allocate(grid.f, "ptr", buffers + 1) + 8
     for number in range(buffers):

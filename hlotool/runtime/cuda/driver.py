@@ -16,8 +16,9 @@ from weakref import finalize
 
 import numpy.typing as npt
 
-from hlotool.codegen.launches import LaunchProgram, launches
+from hlotool.codegen.launches import LaunchProgram, Multiply, launches
 from hlotool.ir import ExecutionError, UnsupportedError
+from hlotool.runtime.cuda.blas import Blas
 
 __all__ = ["CudaDevice", "Driver", "driver"]
 
@@ -112,10 +113,11 @@ def driver() -> Driver:
 
 
 class CudaDevice:
-    """The code of `program` on the device of `driver`: `ptx` is its text."""
+    """The code of `program` on the device of `driver`: `ptx` is its text; `blas` multiplies, if it is given."""
 
-    def __init__(self, program: LaunchProgram, ptx: str, driver: Driver) -> None:
+    def __init__(self, program: LaunchProgram, ptx: str, driver: Driver, blas: Blas | None = None) -> None:
         self.driver = driver
+        self.blas = blas
         driver.enter()
         self._module = c_void_p()
         driver.call("cuModuleLoadData", ctypes.byref(self._module), ptx.encode() + b"\0")
@@ -159,7 +161,12 @@ class CudaDevice:
         self.driver.enter()
         stream = c_void_p()
         self.driver.call("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
-        return _Session(self, stream)
+        try:
+            return _Session(self, stream)
+        except BaseException:
+            with suppress(ExecutionError):
+                self.driver.call("cuStreamDestroy_v2", stream)
+            raise
 
     def launch(self, stream: c_void_p, function: str, blocks: int, threads: int, arguments: Sequence[int]) -> None:
         """Put a grid into a stream."""
@@ -181,6 +188,7 @@ class _Session:
     def __init__(self, device: CudaDevice, stream: c_void_p) -> None:
         self._device, self._driver, self._stream = device, device.driver, stream
         self._taken: list[int] = []
+        self._handle = device.blas.take(stream) if device.blas is not None else None  # before anything is recorded
 
     def take(self, size: int) -> int:
         address = c_uint64()
@@ -202,6 +210,12 @@ class _Session:
 
     def launch(self, function: str, blocks: int, threads: int, arguments: Sequence[int]) -> None:
         self._device.launch(self._stream, function, blocks, threads, arguments)
+
+    def multiply(self, product: Multiply, left: int, right: int, result: int) -> bool:
+        if self._device.blas is None or self._handle is None:
+            return False
+        self._device.blas.multiply(self._handle, product, left, right, result)
+        return True
 
     def captured(self, body: Callable[[], None]) -> c_void_p:
         """What `body` asks of the stream, not done, but as a graph to be launched."""
@@ -231,6 +245,9 @@ class _Session:
         for address in self._taken:
             self._driver.call("cuMemFreeAsync", address, self._stream)
         self._driver.call("cuStreamSynchronize", self._stream)
+        if self._device.blas is not None and self._handle is not None:
+            self._device.blas.give_back(self._handle)
+            self._handle = None
         self._driver.call("cuStreamDestroy_v2", self._stream)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
+from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Multiply, Operation, Place
 from hlotool.ir import dtype_of
 from hlotool.runtime.callback import nested
 from hlotool.runtime.custom_calls import Site, site_of
@@ -38,6 +38,9 @@ class Session(Protocol):
 
     def launch(self, function: str, blocks: int, threads: int, arguments: Sequence[int]) -> None:
         """Run a grid."""
+
+    def multiply(self, product: Multiply, left: int, right: int, result: int) -> bool:
+        """Let a library multiply matrices at these addresses; whether there is one."""
 
 
 class Recording(Protocol):
@@ -96,7 +99,15 @@ def executor(program: LaunchProgram, device: Device) -> Callable[[Sequence[Array
     return run
 
 
-def _replayed(operations: Sequence[Launch | Move], session: Session, frame: Sequence[int]) -> None:
+def _multiply(session: Session, product: Multiply, at: Callable[[Place], int]) -> None:
+    places = (at(matrix.place) for matrix in (product.left, product.right, product.result))
+    if not session.multiply(product, *places):
+        for launch in product.otherwise:
+            arguments = [at(place) for place in launch.arguments]
+            session.launch(launch.function, launch.blocks, launch.threads, arguments)
+
+
+def _replayed(operations: Sequence[Launch | Move | Multiply], session: Session, frame: Sequence[int]) -> None:
     """Do operations, one after the other, on places of a frame."""
 
     def at(place: Place) -> int:
@@ -108,6 +119,8 @@ def _replayed(operations: Sequence[Launch | Move], session: Session, frame: Sequ
                 session.launch(function, blocks, threads, [at(place) for place in arguments])
             case Move(source, target, size):
                 session.move(at(target), at(source), size)
+            case Multiply():
+                _multiply(session, operation, at)
 
 
 def _written(session: Session, array: Array) -> int:
@@ -137,6 +150,8 @@ def _run(
                 session.launch(function, blocks, threads, [at(place) for place in arguments])
             case Move(source, target, size):
                 session.move(at(target), at(source), size)
+            case Multiply():
+                _multiply(session, operation, at)
             case Loop(body=body, trips=int(trips)):
                 for _ in range(trips):
                     follow(body, frame)
