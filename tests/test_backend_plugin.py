@@ -433,6 +433,16 @@ def test_results_of_functions_are_looked_at(wrong: str, register: Register) -> N
         executable(*arrays(executable.module))
 
 
+def test_arithmetic_of_functions_raises_nothing(register: Register) -> None:
+    register(mine(compile=lambda module, options: executable_of(module, lambda a, b: [a * b]), fallback=None))
+    text = "ENTRY e {\n  x = f32[2] parameter(0)\n  y = f32[2] parameter(1)\n  ROOT z = f32[2] multiply(x, y)\n}"
+    given_ = np.array([1e38, np.inf], np.float32), np.array([1e38, 0], np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (found,) = compile_module(parse(text), "mine")(*given_)
+    assert str(found) == "[inf nan]"
+
+
 # ---- how it runs
 
 
