@@ -53,7 +53,7 @@ MAY_USE = {  # the rooms of codegen, of one another
     "kernels": {"byte_order", "kernel", "machine", "plan", "target"},
     "program": {"kernel", "kernels", "machine", "plan", "target"},
     "launches": {"plan"},
-    "nvptx": {
+    "gpu": {
         "kernel", "kernels", "launches", "machine", "llvm", "plan", "loops", "nests", "algorithms", "target",
     },
     "cpu": {"kernel", "machine", "llvm", "plan", "loops", "nests", "algorithms", "target"},
@@ -126,7 +126,7 @@ def test_nothing_neutral_imports_a_target() -> None:
         used = {name.split(".")[2] for name in imports(path) if name.startswith("hlotool.codegen.")}
         if room != "__init__":
             wrong += [f"{path.relative_to(ROOT)} imports {name}" for name in used - MAY_USE[room] - {room}]
-    makers = {"cpu": set(), "nvptx": {PACKAGE / "driver" / "nvptx.py"}}
+    makers = {"cpu": set(), "gpu": {PACKAGE / "driver" / "gpu.py"}}
     for name, others in makers.items():
         target = PACKAGE / "codegen" / name
         for path in sorted(set(PACKAGE.rglob("*.py")) - set(target.rglob("*.py")) - others):

@@ -255,6 +255,26 @@ def scatter(size: int) -> str:
     )
 
 
+def scatter_rows(rows: int) -> str:
+    """Rows of two elements, some of them at the same index."""
+    return main_of(
+        f"x = f32[{rows},2] parameter(0)\ni = s32[5,1] constant({{{{0}},{{1}},{{{rows - 1}}},{{1}},{{{rows}}}}})\n"
+        f"u = f32[5,2] parameter(1)\nROOT s = f32[{rows},2] scatter(x, i, u), update_window_dims={{1}}, "
+        "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+        ADD,
+    )
+
+
+def cumulative(size: int, columns: int) -> str:
+    """The sums of all that is above."""
+    return main_of(
+        f"x = f32[{size},{columns}] parameter(0)\nz = f32[] constant(0)\n"
+        f"ROOT w = f32[{size},{columns}] reduce-window(x, z), window={{size={size}x1 pad={size - 1}_0x0_0}}, "
+        "to_apply=add",
+        ADD,
+    )
+
+
 def cholesky(n: int, items: int = 2) -> str:
     """Of x x^T + n 1."""
     return main_of(
@@ -686,19 +706,28 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.costs.streamed_terms": (plain_products, lambda n: product(60, n, 600)),
     "analysis.product_prologue._SOURCES": (joined_product,),
     "analysis.views._KEPT_SHARE": (branches,),
-    "codegen.nvptx.fusions.THREADS": (reduce, sums),
-    "codegen.nvptx.fusions._BLOCKS": (lambda n: reduce_matrix(n, 9000),),
-    "codegen.nvptx.fusions._COLUMNS": (lambda n: reduce_matrix(70, n),),
-    "codegen.nvptx.fusions._PART": (reduce, lambda n: reduce(2 * n)),
-    "codegen.nvptx.fusions._REFINEMENTS": (concatenate,),
-    "codegen.nvptx.fusions._ROW": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
-    "codegen.nvptx.fusions._SHORT": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
-    "codegen.nvptx.fusions._TOGETHER": (lambda n: concatenate(n), lambda n: many_joined(40, n)),
-    "codegen.nvptx.transposes._LEAST": (lambda n: transposed(n, 40), lambda n: transposed(40, n)),
-    "codegen.nvptx.transposes._MOST": (lambda n: transposed(40, 50, n),),
-    "codegen.nvptx.products._BUSY": (lambda n: product(32 * n, 40, 32),),
-    "codegen.nvptx.products._LEAST": (lambda n: product(n, 40, 50), lambda n: product(50, 40, n)),
-    "codegen.nvptx.products._TERMS": (lambda n: product(40, n, 50),),
+    "codegen.gpu.items.THREADS": (reduce, sums),
+    "codegen.gpu.fusions._BLOCKS": (lambda n: reduce_matrix(n, 9000),),
+    "codegen.gpu.fusions._COLUMNS": (lambda n: reduce_matrix(70, n),),
+    "codegen.gpu.fusions._PART": (reduce, lambda n: reduce(2 * n)),
+    "codegen.gpu.fusions._REFINEMENTS": (concatenate,),
+    "codegen.gpu.fusions._ROW": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
+    "codegen.gpu.fusions._SHORT": (reduce, lambda n: reduce_matrix(n, 9), lambda n: reduce_matrix(9, n)),
+    "codegen.gpu.fusions._TOGETHER": (lambda n: concatenate(n), lambda n: many_joined(40, n)),
+    "codegen.gpu.program.GRAPH": (lambda n: swapped_state(64, n // 2), lambda n: loop_of_values(64, n // 3)),
+    "codegen.gpu.scatter._BLOCKS": (lambda n: scatter_rows(n), lambda n: scatter_rows(256 * n)),
+    "codegen.gpu.sort._TILE": (sort, lambda n: sort(2 * n)),
+    "codegen.gpu.windows._LINES": (lambda n: cumulative(70, n),),
+    "codegen.gpu.windows._LONG": (lambda n: cumulative(n, 3), lambda n: cumulative(n, 1)),
+    "codegen.gpu.transposes._LEAST": (lambda n: transposed(n, 40), lambda n: transposed(40, n)),
+    "codegen.gpu.transposes._MOST": (lambda n: transposed(40, 50, n),),
+    "codegen.gpu.products._BUSY": (lambda n: product(32 * n, 40, 32),),
+    "codegen.gpu.products._LEAST": (lambda n: product(n, 40, 50), lambda n: product(50, 40, n)),
+    "codegen.gpu.library_products._LARGE": (lambda work: product(512, work >> 18, 512),),
+    "codegen.gpu.products._PART_TERMS": (lambda n: product(64, 2 * n, 64),),
+    "codegen.gpu.products._SPLIT": (lambda work: product(128, work >> 15, 256),),
+    "codegen.gpu.products._SPLIT_TERMS": (lambda n: product(512, n, 512),),
+    "codegen.gpu.products._TERMS": (lambda n: product(40, n, 50),),
     "codegen.cpu.host.body._MOST_LEAVES": (concatenate, sums, branches),
     "codegen.algorithms.concatenate._TASK_BYTES": (lambda size: many_joined(elements_of(size)),),
     "codegen.cpu.products.conv._LINE_BYTES": (convolution_of_lines,),
@@ -836,6 +865,9 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.loops.stages._CROSSING": (lambda n: long_work(12 * n),),
     "codegen.algorithms.topk._SLACK": (topk,),
     "codegen.algorithms.reduce_window._SCAN": (prefix, window),
+    "codegen.algorithms.items._SCRATCH": (lambda size: topk_rows(size // 13_000, 299),),
+    "codegen.algorithms.items._THREADS": (lambda n: topk_rows(n, 3),),
+    "codegen.gpu.tasks._MANY": (random_bits, lambda n: random_bits(2 * n)),
     "codegen.algorithms.rng._CHUNK": (drawn_from_one_number, random_bits, lambda n: random_bits(4 * n)),
     "codegen.loops.rules.SMALL_CONSTANT": (small_constant,),
     "codegen.loops.rules.WINDOW_LIMIT": (window, window_2d),
@@ -925,7 +957,7 @@ def test_around_a_threshold_native_code_gives_what_the_evaluator_gives(row: List
     generator = data.draw(st.sampled_from(GENERATORS[name_of(row)]))
     _, machine, runs = data.draw(st.sampled_from(list(machines())))
     module = parse(generator(max(2, int(row.value + unit * step))))
-    if name_of(row).startswith("codegen.nvptx."):
+    if name_of(row).startswith(("codegen.gpu.", "codegen.algorithms.items._")):  # the latter are of threads
         agrees(module, host(), True, backend="nvptx:emulate")
     else:
         agrees(module, machine, runs)

@@ -2,8 +2,8 @@
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
-414x buffers, 416x operands of products, 418x what runs side by side, 419x derivatives and batches,
-421x clusters of backends.
+414x buffers, 416x operands of products, 418x what runs side by side, 419x derivatives and batches, 420x grids of
+graphics processors, 421x clusters of backends.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -537,6 +537,43 @@ _ROWS = (
           "or what goes from core to core costs what is gained.  Times are estimates, for two threads."),
     _kind(4183, "note small-loops", "in-registers", "a loop is one function, with its kernels, and values in registers",
           "Its trips are so short that calls of kernels, and memory between them, would take most of their time."),
+    _kind(4200, "note grids", "tensor-cores", "a product is computed by tensor cores",
+          "Blocks of threads multiply pieces of the matrices by instructions for that.  f32 numbers are split into two "
+          "of TF32, three products of which leave out less than 2^-21; those of a piece with very small, very large or "
+          "infinite numbers are multiplied one by one."),
+    _kind(4201, "note grids", "core-tiles", "a product is computed by the units that every thread has",
+          "Blocks of threads bring pieces of the matrices to shared memory, and each adds up a small tile; the reason "
+          "says why tensor cores do not."),
+    _kind(4202, "note grids", "partial-sums", "a reduction or product is divided among blocks",
+          "Some `parts` of each sum are computed apart, and another grid adds them up, in order: results do not depend "
+          "on which block is the first."),
+    _kind(4203, "note grids", "block-per-row", "a block of threads computes a row",
+          "Its threads share the reductions over the row, and then its elements."),
+    _kind(4204, "note grids", "squares", "elements are turned in shared memory",
+          "Squares of what is read go through shared memory, so that neighbouring threads read and write neighbours."),
+    _kind(4205, "note grids", "thread-per-task", "a thread does what a task of the processor does",
+          "The algorithm is the processor's, divided into as many `tasks`; each is done by one thread, which is right "
+          "but leaves much of a chip idle."),
+    _kind(4206, "note grids", "one-graph", "the whole program can be one launch",
+          "All operations are recorded once as a graph of CUDA, in memory that stays, which a run launches: loops have "
+          "known numbers of trips, and nothing is asked of the host."),
+    _kind(4207, "note grids", "host-control", "the host launches kernels one by one",
+          "It reads the condition of a loop or the number of a branch, or carries out an instruction, before it knows "
+          "what comes next; or there are too many operations for one graph."),
+    _kind(4208, "note grids", "scatter", "how updates are combined",
+          "Each element has a thread that combines its updates in the order of the indices; or updates have a thread "
+          "each, where no two meet, or they are integers that may be combined in any order; or windows that may "
+          "overlap are combined one after the other.  Results never depend on which thread comes first."),
+    _kind(4209, "note grids", "sort", "how lines are sorted",
+          "Blocks sort records of keys and indices in shared memory, and grids merge what is longer."),
+    _kind(4210, "note grids", "windows", "how windows are reduced",
+          "Every result has a thread that goes through its window; or windows are a scan, of whose lines blocks have "
+          "parts and threads some neighbouring elements, or each thread has a line, where there are many side by side, "
+          "they are short, or the order of the elements matters."),
+    _kind(4211, "note grids", "library-product", "a library multiplies, where it is installed",
+          "The product is large, and its matrices lie as cuBLAS takes them.  The program has grids for it, too."),
+    _kind(4212, "note grids", "library", "whether large products are cuBLAS's",
+          "A program with large products was loaded, and cuBLAS was installed (hlotool[cuda]), or grids multiply."),
     _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
           "Its parameters and results have a dimension more, one element of it for each example.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),

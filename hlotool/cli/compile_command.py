@@ -52,9 +52,9 @@ __all__ = ["command"]
     "stage",
     type=click.Choice(["hlo", "llvm", "asm", "object", "ptx", "launches"]),
     help="What to write: optimised HLO, LLVM IR, assembly, or the objects as one archive (default with -o: hlo); for "
-    "nvptx:CHIP PTX, or what it launches.",
+    "nvptx:CHIP PTX, for amdgcn:CHIP one object, and what these launch.",
 )
-@backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), or an installed one.")
+@backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), amdgcn:CHIP (gfx90a, ...), or an installed one.")
 @click.option("--decisions", is_flag=True, help="Say on standard error what was decided, and why.")
 @donate_option
 @devices_options
@@ -159,6 +159,10 @@ def _write(executable: Executable, stage: str, output: str | None) -> None:
             write_text(output, print_module(executable.module))
         case "object":
             assert output is not None
+            if executable.launches is not None:
+                whole = executable.device_object()
+                write_bytes(output, lambda stream: stream.write(whole))
+                return
             program, machine = executable.program, executable.machine
             if executable.parts:
                 raise UnsupportedError("several backends made parts of the program: there is no one archive of it")

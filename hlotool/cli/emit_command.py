@@ -24,7 +24,7 @@ __all__ = ["command"]
     help="Optimised HLO as code generation gets it, LLVM IR (the default, where there is any), or assembly; for "
     "nvptx:CHIP PTX, or what it launches.",
 )
-@backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), or an installed one.")
+@backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), amdgcn:CHIP (gfx90a, ...), or an installed one.")
 @passes_options()
 @strict_option
 @cpu_option

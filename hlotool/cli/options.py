@@ -255,7 +255,8 @@ def check_backend(name: str) -> None:
         except UnsupportedError as error:
             raise click.UsageError(error.message) from None
     elif name not in backend_names():
-        raise click.UsageError(f"no backend {name!r}; there are {', '.join(backend_names())} and nvptx:CHIP")
+        known = ", ".join([*backend_names(), "nvptx:CHIP", "amdgcn:CHIP"])
+        raise click.UsageError(f"no backend {name!r}; there are {known}")
 
 
 def _machine(context: click.Context, parameter: click.Parameter, value: str | None) -> Machine | None:

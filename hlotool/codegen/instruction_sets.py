@@ -19,7 +19,7 @@ class InstructionSet:
     are read and written under a mask (0: none are).  `half`: conversions between f16 and f32; `fma`: multiply-adds that
     round once, one of all lanes every `fma_cycles`; `scalef`: ``llvm.ldexp`` on vectors as one instruction;
     `short_pairs`: dot products of pairs of s16.  Where they are not `tuned`, nothing was measured of what only trying
-    tells, such as what to fetch ahead.
+    tells, such as what to fetch ahead.  Variables lie in LLVM's address space `stack`.
     """
 
     architecture: str = ""
@@ -34,6 +34,7 @@ class InstructionSet:
     scalef: bool = False
     short_pairs: bool = False
     tuned: bool = True
+    stack: int = 0
 
     def has_masks(self, bits: int) -> bool:
         """Whether single lanes of so many bits are read and written."""
@@ -58,8 +59,10 @@ PORTABLE = InstructionSet(overwrites=True)
 """What LLVM has for every processor."""
 _THREADS = InstructionSet(architecture="nvptx64", vector_bits=8, half=True, fma=True, tuned=False)
 """One of many threads, which compute single elements."""
+_WORK_ITEMS = replace(_THREADS, architecture="amdgcn", stack=5)
+"""The same as AMD calls them, see LLVM's "User Guide for AMDGPU Backend", "Address Spaces"."""
 
-_SETS = (AVX512, _AVX2, _SSE, _SVE512, _SVE256, _NEON, PORTABLE, _THREADS)
+_SETS = (AVX512, _AVX2, _SSE, _SVE512, _SVE256, _NEON, PORTABLE, _THREADS, _WORK_ITEMS)
 """Of each architecture the widest first."""
 
 

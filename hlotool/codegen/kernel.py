@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from hlotool.ir import Instruction
 
 __all__ = [
-    "KERNEL_SIGNATURE", "LOOPING", "PLUMBING", "PROMOTED", "Definition", "Helper", "Kernel", "KernelCrash", "Step",
-    "Uses", "inlined", "is_plumbing", "is_promoted", "signature",
+    "KERNEL_SIGNATURE", "LOOPING", "PLUMBING", "PROMOTED", "Definition", "Helper", "Kernel", "KernelCrash", "Note",
+    "Step", "Uses", "inlined", "is_plumbing", "is_promoted", "signature",
 ]  # fmt: skip
 
 Uses: TypeAlias = "tuple[tuple[str, int], ...]"
@@ -121,9 +121,19 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """A choice that was made for a kernel: the rule of its decision, why, and the numbers behind it."""
+
+    rule: str
+    reason: str
+    numbers: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """IR text (declarations, what it needs of the library, and definitions, whose names all end with the kernel's), its
-    steps in order, scratch bytes, helpers that it calls, and what the scratch is for, with the bytes of each part."""
+    steps in order, scratch bytes, helpers that it calls, what the scratch is for, with the bytes of each part, and what
+    there is to say of how it works."""
 
     declarations: Mapping[str, str]
     library: Mapping[str, str]
@@ -132,6 +142,7 @@ class Kernel:
     scratch: int = 0
     helpers: tuple[Helper, ...] = ()
     uses: Uses = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def text(self) -> str:

@@ -7,7 +7,8 @@ results, its arena and the constants.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,7 +19,8 @@ from hlotool.ir import Shape
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "Ask", "Branch", "Call", "Launch", "LaunchProgram", "Loop", "Move", "Operation", "Place", "launches", "manifest",
+    "Ask", "Branch", "Call", "Launch", "LaunchProgram", "Loop", "Matrix", "Move", "Multiply", "Operation", "Place",
+    "launches", "manifest", "multiplies", "straight",
 ]  # fmt: skip
 
 
@@ -52,11 +54,13 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """As long as the byte at `predicate` is not zero after `condition`, do `body`."""
+    """As long as the byte at `predicate` is not zero after `condition`, do `body`: that is `trips` times, where it is
+    known, and nobody need look at the byte."""
 
     condition: tuple[Operation, ...]
     predicate: Place
     body: tuple[Operation, ...]
+    trips: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,34 @@ class Ask:
     arguments: tuple[Place, ...]
 
 
-Operation: TypeAlias = Launch | Move | Loop | Branch | Call | Ask
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Where a matrix lies, in rows unless it is `turned`, with so many elements from one row (or column) to the next,
+    and from one item of a batch to the next."""
+
+    place: Place
+    turned: bool
+    pitch: int
+    apart: int
+
+
+@dataclass(frozen=True, slots=True)
+class Multiply:
+    """Let a library multiply matrices of m x k and k x n elements of type `factor`, for all of a batch, to `result`, of
+    elements of type `total`; if there is none, do `otherwise`.  Factors are rounded already where they are `tf32`."""
+
+    left: Matrix
+    right: Matrix
+    result: Matrix
+    sizes: tuple[int, int, int, int]  # batch, m, n, k
+    factor: str
+    total: str
+    tf32: bool
+    otherwise: tuple[Launch, ...]
+    instruction: str
+
+
+Operation: TypeAlias = Launch | Move | Multiply | Loop | Branch | Call | Ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +127,8 @@ class LaunchProgram:
     """`units` are texts of LLVM IR for the device, `routines` the lists of operations, `entry` the name of the first.
 
     `parameters`, `outputs`, `arena_bytes` and `constants` are what the frame of the entry has the addresses of;
-    `host_calls` are instructions that no device can carry out alone; `kernels` is for reports.
+    `host_calls` are instructions that no device can carry out alone; `kernels` is for reports.  If the host need not
+    look at anything in between, the entry does `at_once`, on places of its frame.
     """
 
     units: tuple[str, ...]
@@ -108,6 +140,49 @@ class LaunchProgram:
     constants: npt.NDArray[np.uint8]
     host_calls: tuple[HostCall, ...]
     kernels: tuple[KernelUse, ...]
+    at_once: tuple[Launch | Move | Multiply, ...] | None = None
+
+
+def straight(
+    routines: Mapping[str, Sequence[Operation]], entry: str, words: int, most: int
+) -> tuple[Launch | Move | Multiply, ...] | None:
+    """All that the routine `entry` does, one after the other, on places of its frame of so many words; None where the
+    host has to look at something first, or where that are more operations than `most`."""
+    found: list[Launch | Move | Multiply] = []
+
+    def follow(operations: Sequence[Operation], frame: Sequence[Place]) -> bool:
+        def at(place: Place) -> Place:
+            base = frame[place.word]
+            return Place(base.word, base.start + place.start)
+
+        for operation in operations:
+            if len(found) > most:
+                return False
+            match operation:
+                case Launch():
+                    found.append(replace(operation, arguments=tuple(map(at, operation.arguments))))
+                case Move(source, target, size):
+                    found.append(Move(at(source), at(target), size))
+                case Multiply():
+                    found.append(_placed(operation, at))
+                case Call(routine, arguments):
+                    if not follow(routines[routine], list(map(at, arguments))):
+                        return False
+                case Loop(trips=int(trips)):
+                    if not all(follow(operation.body, frame) for _ in range(trips if operation.body else 0)):
+                        return False
+                case _:
+                    return False
+        return len(found) <= most
+
+    return tuple(found) if follow(routines[entry], [Place(word) for word in range(words)]) else None
+
+
+def _placed(product: Multiply, at: Callable[[Place], Place]) -> Multiply:
+    """The same with other places."""
+    left, right, result = (replace(m, place=at(m.place)) for m in (product.left, product.right, product.result))
+    otherwise = tuple(replace(launch, arguments=tuple(map(at, launch.arguments))) for launch in product.otherwise)
+    return replace(product, left=left, right=right, result=result, otherwise=otherwise)
 
 
 def launches(operations: Sequence[Operation]) -> Iterator[Launch]:
@@ -116,11 +191,30 @@ def launches(operations: Sequence[Operation]) -> Iterator[Launch]:
         match operation:
             case Launch():
                 yield operation
+            case Multiply():
+                yield from operation.otherwise
             case Loop():
                 yield from launches((*operation.condition, *operation.body))
             case Branch():
                 for branch in operation.branches:
                     yield from launches(branch)
+
+
+def multiplies(operations: Sequence[Operation]) -> bool:
+    """Whether a library may multiply something in a list, its loops and branches too."""
+    for operation in operations:
+        match operation:
+            case Multiply():
+                return True
+            case Loop():
+                found = multiplies((*operation.condition, *operation.body))
+            case Branch():
+                found = any(map(multiplies, operation.branches))
+            case _:
+                found = False
+        if found:
+            return True
+    return False
 
 
 def manifest(program: LaunchProgram) -> dict[str, Any]:
@@ -133,6 +227,7 @@ def manifest(program: LaunchProgram) -> dict[str, Any]:
         "outputs": [str(shape) for shape in program.outputs],
         "arena_bytes": program.arena_bytes,
         "constant_bytes": program.constants.nbytes,
+        "at_once": program.at_once is not None,
         "host_calls": [call.instruction.name for call in program.host_calls],
         "routines": {name: _listed(operations) for name, operations in program.routines.items()},
     }
@@ -151,8 +246,17 @@ def _described(operation: Operation) -> dict[str, Any]:
             }  # fmt: skip
         case Move(source, target, size):
             return {"do": "move", "source": _at(source), "target": _at(target), "bytes": size}
-        case Loop(condition, predicate, body):
-            return {"do": "loop", "condition": _listed(condition), "while": _at(predicate), "body": _listed(body)}
+        case Multiply():
+            matrices = {name: _matrix(getattr(operation, name)) for name in ("left", "right", "result")}
+            batch, m, n, k = operation.sizes
+            return {
+                "do": "multiply", **matrices, "batch": batch, "m": m, "n": n, "k": k, "factor": operation.factor,
+                "total": operation.total, "tf32": operation.tf32, "otherwise": _listed(operation.otherwise),
+                "instruction": operation.instruction,
+            }  # fmt: skip
+        case Loop(condition, predicate, body, trips):
+            found = {"do": "loop", "condition": _listed(condition), "while": _at(predicate), "body": _listed(body)}
+            return found if trips is None else {**found, "trips": trips}
         case Branch(selector, is_byte, branches):
             kind = "pred" if is_byte else "s32"
             return {"do": "branch", "by": _at(selector), "type": kind, "branches": list(map(_listed, branches))}
@@ -160,6 +264,10 @@ def _described(operation: Operation) -> dict[str, Any]:
             return {"do": "call", "routine": routine, "arguments": [_at(place) for place in arguments]}
         case Ask(call, arguments):
             return {"do": "ask", "call": call, "arguments": [_at(place) for place in arguments]}
+
+
+def _matrix(matrix: Matrix) -> dict[str, Any]:
+    return {"at": _at(matrix.place), "turned": matrix.turned, "pitch": matrix.pitch, "apart": matrix.apart}
 
 
 def _at(place: Place) -> list[int]:

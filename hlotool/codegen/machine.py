@@ -72,6 +72,11 @@ class Machine:
         return self.triple.startswith("wasm32")
 
     @property
+    def has_threads(self) -> bool:
+        """Whether it runs thousands of tasks at once, each in a thread that is slow on its own."""
+        return self.architecture in _GRAPHICS
+
+    @property
     def is_big_endian(self) -> bool:
         """Whether numbers lie in memory with their high bytes first."""
         return self.triple.partition("-")[0] in _BIG_ENDIAN
@@ -291,7 +296,11 @@ _RISCV = {"rv64gc": "+m,+a,+f,+d,+c", "rv64gcv": "+m,+a,+f,+d,+c,+v"}
 NAMES = ("host", *_LEVELS, "aarch64", *_SVE, *_RISCV, *_WASM, "generic")
 """What `named` knows."""
 
-_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64"}
+_ARCHITECTURES = {
+    "x86_64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "nvptx64": "nvptx64", "amdgcn": "amdgcn",
+}  # fmt: skip
+
+_GRAPHICS = ("nvptx64", "amdgcn")
 
 _GENERIC_FEATURES = {"riscv64": _RISCV["rv64gc"]}
 """What an architecture has on any system that programs run on, where LLVM takes less for granted."""

@@ -13,8 +13,10 @@ from hlotool.plugins import load_plugin, plugin_names
 
 __all__ = ["backend_names", "find_backend"]
 
+_GPU_FAMILIES = ("nvptx", "amdgcn")
+"""What stands ahead of the name of a chip, as in ``nvptx:sm_90``; loaded when it is asked for."""
+
 _BUILT_IN = {"cpu": cpu.BACKEND, "evaluate": evaluator.BACKEND}
-_NVPTX = "nvptx"  # loaded when it is asked for
 
 
 def backend_names() -> list[str]:
@@ -38,10 +40,10 @@ def find_backend(name: str) -> Backend:
 def _family(family: str, asked: str) -> Backend:
     if family in _BUILT_IN:
         return _BUILT_IN[family]
-    if family == _NVPTX:
-        from hlotool.driver.nvptx import FAMILY
+    if family in _GPU_FAMILIES:
+        from hlotool.driver.gpu import FAMILIES
 
-        return FAMILY
+        return FAMILIES[family]
     try:
         found = load_plugin("backend", family, Backend)
     except KeyError:

@@ -7,12 +7,10 @@ runs the module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from functools import partial
 
 from hlotool.analysis.donation import matched
-from hlotool.codegen.kernel import KernelCrash
 from hlotool.codegen.program import build, kernel_texts
 from hlotool.codegen.target import Target, target_of
 from hlotool.driver.backend import Backend, Capabilities
@@ -21,10 +19,10 @@ from hlotool.driver.failures import report
 from hlotool.driver.optimise import optimised
 from hlotool.driver.options import CompileOptions
 from hlotool.driver.program_shape import program_shape
+from hlotool.driver.simpler_kernels import with_simpler_kernels
 from hlotool.ir import HloError, Instruction, Module
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
-from hlotool.passes.framework.isolation import alone, simplify_kernel
 from hlotool.passes.framework.manager import PassCrash, Progress
 from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.passes.framework.steps import Pipeline
@@ -37,8 +35,6 @@ __all__ = ["BACKEND", "LOWERING", "lower", "native_backend"]
 LOWERING = "lowering"
 """What code generation needs whatever pipeline the user chose: calls inlined, loops that own their bodies, row-major
 layouts, products of matrices.  A pipeline that did this already leaves nothing to do."""
-
-_Made = TypeVar("_Made")
 
 
 def compiled(module: Module, options: CompileOptions) -> Executable:
@@ -99,7 +95,7 @@ def _native(module: Module, options: CompileOptions, verify: bool) -> Executable
             )
         return marshalled(executable, *program_shape(module))
 
-    return _with_simpler_kernels(made, lowered, options)
+    return with_simpler_kernels(made, lowered, options, partial(_refused, lowered, options))
 
 
 def code_of(module: Module, options: CompileOptions, stage: str) -> tuple[str, ...]:
@@ -115,30 +111,7 @@ def code_of(module: Module, options: CompileOptions, stage: str) -> tuple[str, .
             texts = build(lowered, options.machine, options.donation, target=_target(options)).texts
             return tuple(assembly(text, options.machine) for text in texts) if stage == "asm" else texts
 
-        return _with_simpler_kernels(made, lowered, options)
-
-
-def _with_simpler_kernels(made: Callable[[], _Made], lowered: Module, options: CompileOptions) -> _Made:
-    """What `made` makes of `lowered`, once the instructions whose kernels fail were given to others."""
-    log = options.log
-    while True:
-        start = len(log), log.rewrites
-        try:
-            return made()
-        except KernelCrash as crash:
-            if options.strict:
-                raise next(iter(crash.causes.values())) from None
-            causes = crash.causes
-        except CodeError:
-            causes = {} if options.strict else _refused(lowered, options)
-            if not causes:
-                raise
-        log.rewind(*start)
-        for instruction, cause in causes.items():
-            shown = alone(instruction)
-            name, instead = instruction.name, simplify_kernel(lowered, instruction)
-            report(log, f"kernel {name}", cause, instead, shown, Pipeline(()))
-        lowered.remove_unreachable()
+        return with_simpler_kernels(made, lowered, options, partial(_refused, lowered, options))
 
 
 def _refused(lowered: Module, options: CompileOptions) -> dict[Instruction, Exception]:

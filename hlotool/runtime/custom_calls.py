@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.codegen.plan.steps import named
 from hlotool.evaluate import evaluate_computation, evaluate_instruction
 from hlotool.evaluate.custom_call import EVALUATED, CustomCall
 from hlotool.evaluate.custom_calls import (
@@ -123,7 +124,8 @@ class HostSite(Site):
 def site_of(instruction: Instruction) -> Site:
     """The place where Python carries out an instruction; UnsupportedError names a custom call without a handler."""
     if instruction.opcode == "custom-call" and instruction.attributes["custom_call_target"] != EVALUATED:
-        return CallSite(custom_call_of(instruction, evaluate_computation))
+        with named(instruction):
+            return CallSite(custom_call_of(instruction, evaluate_computation))
     return HostSite(instruction)
 
 

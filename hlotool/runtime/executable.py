@@ -32,7 +32,7 @@ from hlotool.runtime.callback import on_device
 from hlotool.runtime.compilation import Compilation, Library
 from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
-from hlotool.runtime.object_code import assembly
+from hlotool.runtime.object_code import assembly, object_of
 from hlotool.runtime.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -208,6 +208,14 @@ class Executable:
             case "launches":
                 raise UnsupportedError("this program has no launches: nvptx:sm_90 makes some")
         raise ValueError(f"unknown stage {stage!r}; known: llvm, asm, ptx, launches")
+
+    def device_object(self) -> bytes:
+        """The object with all kernels of a program of launches, for a linker (ld.lld) that makes of it what a device's
+        runtime loads; UnsupportedError where there is none."""
+        if self.launches is None or self.machine is None or self.machine.triple.startswith("nvptx"):
+            raise UnsupportedError("kernels for nvptx are text, which its driver assembles: --emit ptx writes it")
+        (text,) = self.launches.units
+        return object_of(text, self.machine)
 
 
 def _name(value: object) -> str:

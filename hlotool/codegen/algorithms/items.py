@@ -18,6 +18,10 @@ __all__ = ["TASKS", "for_each_vector", "item_kernel"]
 
 TASKS: Annotated[int, Threshold("items")] = 16  # that are worked on at the same time
 
+_THREADS: Annotated[int, Threshold("items")] = 1 << 12  # the same where each has a thread
+_SCRATCH: Annotated[int, Threshold("bytes")] = 1 << 24
+"""Bytes of scratch that all threads have together."""
+
 Body = Callable[[list[Ptr], Ptr, Index], None]
 """Code for one item: of the arguments before the scratch buffer, the scratch of the task, the number of the item."""
 
@@ -26,7 +30,7 @@ def item_kernel(
     unit: Unit, name: str, body: Body, *, arguments: int, items: int, slot: int, cost: float
 ) -> Kernel:
     """The kernel that does `body` for each of `items`, at `cost` ns; every task has `slot` bytes of scratch."""
-    tasks = min(items, TASKS)
+    tasks = min(items, _tasks(unit, slot))
     f, (*pointers, scratch) = step_function(unit, name, arguments + 1)
     task = begin_tasks(f)
     own = scratch + task.index * slot
@@ -37,6 +41,13 @@ def item_kernel(
     f.finish()
     uses = f"private arrays of {tasks} tasks, {slot} bytes each"
     return finish_kernel(unit, [Step(name, tasks, items * cost)], slot * tasks, ((uses, slot * tasks),))
+
+
+def _tasks(unit: Unit, slot: int) -> int:
+    """How many tasks there may be, each with so many bytes of scratch."""
+    if unit.machine is None or not unit.machine.has_threads:
+        return TASKS
+    return max(TASKS, min(_THREADS, _SCRATCH // max(1, slot)))
 
 
 def for_each_vector(f: Function, first: Index, stop: Index, lanes: int, body: Callable[[Index, int], None]) -> None:

@@ -26,7 +26,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, WindowDimension
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["emit_reduce_window"]
+__all__ = ["Code", "Reduction", "Scan", "emit_reduce_window", "reduction_of", "scan_lines", "scan_of"]
 
 _UNROLL: Annotated[int, Threshold("vectors")] = 4
 """Vectors (or lines) that are reduced side by side."""
@@ -38,7 +38,9 @@ _SCAN: Annotated[int, Threshold("elements")] = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Reduction:
+class Reduction:
+    """A reduce-window of arrays of `types`, with the dimensions `base`, to arrays with those of `out`."""
+
     types: tuple[str, ...]
     base: tuple[int, ...]
     out: tuple[int, ...]
@@ -48,11 +50,11 @@ class _Reduction:
 
 
 @dataclass(frozen=True, slots=True)
-class _Code:
+class Code:
     """The open step function."""
 
     f: Function
-    reduction: _Reduction
+    reduction: Reduction
     inputs: list[Ptr]
     initial: list[Register]
     outputs: list[Ptr]
@@ -61,7 +63,8 @@ class _Code:
         """`times` accumulators that hold the initial values."""
         return tuple(flattened(broadcast(value, lanes) for value in self.initial)) * times
 
-    def _accumulators(self, carried: Carried) -> list[list[Register]]:
+    def accumulators(self, carried: Carried) -> list[list[Register]]:
+        """The registers of each accumulator."""
         types = self.reduction.types
         size = len(types) + sum(map(is_complex, types))
         return [grouped(types, carried[i : i + size]) for i in range(0, len(carried), size)]
@@ -70,7 +73,7 @@ class _Code:
         """Let the accumulators take an element for each lane, `stride` apart; each of them `pitch` after the last."""
         types, lanes = self.reduction.types, carried[0].lanes
         result: Carried = ()
-        for number, accumulator in enumerate(self._accumulators(carried)):
+        for number, accumulator in enumerate(self.accumulators(carried)):
             spot = place + number * pitch
             new = [_strided(pointer, t, spot, lanes, stride) for pointer, t in zip(self.inputs, types, strict=True)]
             result += tuple(flattened(self.reduction.reducer.step(accumulator, new)))
@@ -78,7 +81,7 @@ class _Code:
 
     def write(self, carried: Carried, line: Index, position: Index, pitch: int) -> None:
         """Write what was accumulated to this position of a line, each vector `pitch` after the last."""
-        for number, accumulator in enumerate(self._accumulators(carried)):
+        for number, accumulator in enumerate(self.accumulators(carried)):
             place = line + position + number * pitch
             results = self.reduction.reducer.finish(accumulator)
             for t, pointer, value in zip(self.reduction.types, self.outputs, results, strict=True):
@@ -93,18 +96,10 @@ def _strided(pointer: Ptr, element_type: str, at: Index, lanes: int, stride: int
 
 def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
     """The kernel of a reduce-window of n operands and n initial values."""
-    count = len(instruction.operands) // 2
-    shape = instruction.operands[0].shape
-    types = tuple(o.shape.element_type for o in instruction.operands[:count])
-    out = next(instruction.shape.leaves()).dimensions
-    if prod(out) == 0:
+    reduction = reduction_of(instruction, machine)
+    if prod(reduction.out) == 0:
         return empty_kernel(name, machine)
-    window = window_dimensions(instruction.attributes.get("window"), shape.rank)
-    lanes = vector_lanes(machine, types)
-    combine = reducer(instruction.attributes["to_apply"], types)
-    reduction = _Reduction(types, shape.dimensions, out, window, combine, lanes)
-    unit = Unit(machine)
-    scan = _scan_of(reduction)
+    window, unit, scan = reduction.window, Unit(machine), scan_of(reduction)
     if scan is not None:
         step = _define_scan(unit, name, reduction, scan)
     elif not window or window[-1].is_trivial:
@@ -114,18 +109,28 @@ def emit_reduce_window(name: str, instruction: Instruction, machine: Machine, in
     return finish_kernel(unit, [step])
 
 
-def _open(unit: Unit, name: str, reduction: _Reduction) -> _Code:
+def reduction_of(instruction: Instruction, machine: Machine) -> Reduction:
+    """What a reduce-window is to do."""
+    count = len(instruction.operands) // 2
+    shape = instruction.operands[0].shape
+    types = tuple(o.shape.element_type for o in instruction.operands[:count])
+    window = window_dimensions(instruction.attributes.get("window"), shape.rank)
+    combine, out = reducer(instruction.attributes["to_apply"], types), next(instruction.shape.leaves()).dimensions
+    return Reduction(types, shape.dimensions, out, window, combine, vector_lanes(machine, types))
+
+
+def _open(unit: Unit, name: str, reduction: Reduction) -> Code:
     count = len(reduction.types)
     f, pointers = step_function(unit, name, 3 * count)
     initial = [load(p, t, 0) for t, p in zip(reduction.types, pointers[count : 2 * count], strict=True)]
-    return _Code(f, reduction, pointers[:count], initial, pointers[2 * count :])
+    return Code(f, reduction, pointers[:count], initial, pointers[2 * count :])
 
 
-def _cost(reduction: _Reduction, lanes: int) -> float:
+def _cost(reduction: Reduction, lanes: int) -> float:
     return prod(reduction.out) * prod(d.size for d in reduction.window) * len(reduction.types) * 0.5 / lanes
 
 
-def _define_columns(unit: Unit, name: str, reduction: _Reduction) -> Step:
+def _define_columns(unit: Unit, name: str, reduction: Reduction) -> Step:
     """Trailing dimensions without a window are columns; tasks are the leading output positions."""
     split = max((dimension + 1 for dimension, row in enumerate(reduction.window) if not row.is_trivial), default=0)
     columns = prod(reduction.out[split:])
@@ -157,7 +162,7 @@ def _define_columns(unit: Unit, name: str, reduction: _Reduction) -> Step:
     return Step(name, tasks, _cost(reduction, reduction.lanes) + _TAP * taps)
 
 
-def _define_rows(unit: Unit, name: str, reduction: _Reduction) -> Step:
+def _define_rows(unit: Unit, name: str, reduction: Reduction) -> Step:
     """The minor dimension has a window: vectors of output positions where all its taps exist, single ones elsewhere."""
     row, size, count = reduction.window[-1], reduction.base[-1], reduction.out[-1]
     lead_sizes = reduction.out[:-1]
@@ -188,7 +193,7 @@ def _define_rows(unit: Unit, name: str, reduction: _Reduction) -> Step:
     return Step(name, tasks, _cost(reduction, max(1, lanes // 2)))
 
 
-def _interior(row: WindowDimension, size: int, count: int, reduction: _Reduction) -> tuple[int, int, int]:
+def _interior(row: WindowDimension, size: int, count: int, reduction: Reduction) -> tuple[int, int, int]:
     """Output positions [first, after) that go in vectors of `lanes`, so that nothing outside the row is read."""
     widest = 1 if any(map(is_complex, reduction.types)) else _WIDEST_STRIDE
     lanes = 1 if row.base_dilation > 1 or row.stride > widest else reduction.lanes
@@ -204,7 +209,7 @@ def _interior(row: WindowDimension, size: int, count: int, reduction: _Reduction
 
 
 @dataclass(frozen=True, slots=True)
-class _Scan:
+class Scan:
     """Output i (counted from the end when `backward`) covers the first ``i + lead`` elements (from that end)."""
 
     dimension: int
@@ -212,7 +217,8 @@ class _Scan:
     backward: bool
 
 
-def _scan_of(reduction: _Reduction) -> _Scan | None:
+def scan_of(reduction: Reduction) -> Scan | None:
+    """The scan that a reduce-window is, if it is one."""
     windowed = [d for d, row in enumerate(reduction.window) if not row.is_trivial]
     if len(windowed) != 1:
         return None
@@ -221,13 +227,13 @@ def _scan_of(reduction: _Reduction) -> _Scan | None:
     if row.stride != 1 or row.base_dilation != 1 or row.window_dilation != 1 or min(row.size, size) < _SCAN:
         return None
     if count - 1 - row.padding_low <= 0:
-        return _Scan(dimension, row.size - row.padding_low, False)
+        return Scan(dimension, row.size - row.padding_low, False)
     if row.size - 1 - row.padding_low >= size - 1 and not reduction.reducer.in_order:
-        return _Scan(dimension, size - count + 1 + row.padding_low, True)
+        return Scan(dimension, size - count + 1 + row.padding_low, True)
     return None
 
 
-def _define_scan(unit: Unit, name: str, reduction: _Reduction, scan: _Scan) -> Step:
+def _define_scan(unit: Unit, name: str, reduction: Reduction, scan: Scan) -> Step:
     size, count = reduction.base[scan.dimension], reduction.out[scan.dimension]
     outer, inner = prod(reduction.out[: scan.dimension]), prod(reduction.out[scan.dimension + 1 :])
     code = _open(unit, name, reduction)
@@ -239,7 +245,7 @@ def _define_scan(unit: Unit, name: str, reduction: _Reduction, scan: _Scan) -> S
             column = begin_loop(f, start, stop, lanes * times)
             base = task.index * (size * inner) + column.index
             out = task.index * (count * inner) + column.index
-            _scan_lines(code, scan, (base, out), (inner, lanes, lanes), lanes, times)
+            scan_lines(code, scan, (base, out), (inner, lanes, lanes), lanes, times)
             column.end()
         task.end()
     else:
@@ -250,19 +256,19 @@ def _define_scan(unit: Unit, name: str, reduction: _Reduction, scan: _Scan) -> S
         begin, end = Int(f, "%begin"), Int(f, "%end")
         task = begin_loop(f, begin, minimum(end, groups))
         base, out = task.index * (times * size), task.index * (times * count)
-        _scan_lines(code, scan, (base, out), (1, size, count), 1, times)
+        scan_lines(code, scan, (base, out), (1, size, count), 1, times)
         task.end()
         if tasks > groups:
             last = begin_loop(f, groups * times, choose(end > groups, outer, 0))
             base, out = last.index * size, last.index * count
-            _scan_lines(code, scan, (base, out), (1, size, count), 1, 1)
+            scan_lines(code, scan, (base, out), (1, size, count), 1, 1)
             last.end()
     f.finish()
     return Step(name, tasks, outer * inner * max(size, count) * 1.0 / min(inner, reduction.lanes))
 
 
-def _scan_lines(
-    code: _Code, scan: _Scan, starts: tuple[Index, Index], pitches: tuple[int, int, int], lanes: int, times: int
+def scan_lines(
+    code: Code, scan: Scan, starts: tuple[Index, Index], pitches: tuple[int, int, int], lanes: int, times: int
 ) -> None:
     """Scan `times` lines of vectors.  `pitches`: between elements, between lines of the base, of the output."""
     reduction = code.reduction

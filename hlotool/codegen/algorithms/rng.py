@@ -36,7 +36,7 @@ from hlotool.lazy_dataclass import dataclass
 __all__ = ["emit_rng", "emit_rng_bit_generator", "emit_rng_get_and_update_state"]
 
 _CHUNK: Annotated[int, Threshold("elements")] = 4096
-"""Counters per task."""
+"""Counters per task; one where tasks are threads."""
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -116,6 +116,11 @@ def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine
             counters, step = _philox_step(unit, name, state, words, prod(sizes), lanes)
         steps.append(step)
     return finish_kernel(unit, [_state_step(unit, f"state_{name}", counters, state), *steps])
+
+
+def _chunk(unit: Unit) -> int:
+    """Counters per task."""
+    return 1 if unit.machine is not None and unit.machine.has_threads else _CHUNK
 
 
 def _state_step(unit: Unit, name: str, counters: int, state: _State) -> Step:
@@ -201,7 +206,8 @@ def _threefry_step(
         before, size = 1, before * size
     half = -(-size // 2)
     count = before * half * after
-    chunks = -(-half // _CHUNK) if after == 1 else half
+    chunk = _chunk(unit)
+    chunks = -(-half // chunk) if after == 1 else half
     f, (given, _, out) = step_function(unit, name, 3)
     key_word, base = state.read(given, 0), state.read(given, 1)
     task = begin_tasks(f)
@@ -224,10 +230,10 @@ def _threefry_step(
         when(size % 2 == 0 or part * 2 < size - 1, lambda: words.write(out, (line + 1) * after + index, right))
 
     if after == 1:
-        first = part * _CHUNK
-        for_each_vector(f, first, minimum(first + _CHUNK, size // 2), lanes, pair)
+        first = part * chunk
+        for_each_vector(f, first, minimum(first + chunk, size // 2), lanes, pair)
         if size % 2:
-            last = begin_loop(f, maximum(first, size // 2), minimum(first + _CHUNK, half))
+            last = begin_loop(f, maximum(first, size // 2), minimum(first + chunk, half))
             left, _ = words_of(row * half + last.index, 1)
             words.write(out, row * size + last.index * 2, left)
             last.end()
@@ -259,9 +265,10 @@ def _philox_step(unit: Unit, name: str, state: _State, words: _Words, total: int
     f, (given, _, out) = step_function(unit, name, 3)
     key, low = state.read(given, 0), state.read(given, 1)
     high = state.read(given, 2) if state.words == 3 else key
-    tasks = -(-count // _CHUNK)
+    chunk = _chunk(unit)
+    tasks = -(-count // chunk)
     task = begin_tasks(f)
-    first = task.index * _CHUNK
+    first = task.index * chunk
     full = total // 4
 
     def random(index: Index, width: int) -> list[Vector]:
@@ -273,9 +280,9 @@ def _philox_step(unit: Unit, name: str, state: _State, words: _Words, total: int
     def block(index: Index, width: int) -> None:
         words.write(out, index * 4, _interleaved(words.ordered(random(index, width))))
 
-    for_each_vector(f, first, minimum(first + _CHUNK, full), lanes, block)
+    for_each_vector(f, first, minimum(first + chunk, full), lanes, block)
     if total % 4:
-        last = begin_loop(f, maximum(first, full), minimum(first + _CHUNK, count))
+        last = begin_loop(f, maximum(first, full), minimum(first + chunk, count))
         for place, word in enumerate(words.ordered(random(last.index, 1))[: total % 4]):
             words.write(out, last.index * 4 + place, word)
         last.end()
@@ -323,8 +330,9 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
     f, (first, second, out, scratch) = step_function(unit, fill, 4)
     bounds = load(first, element_type, 0), load(second, element_type, 0)
     base, seed = scratch.load_int(align=8), Int(f, str(_SEED - (1 << 64)))
+    chunk = _chunk(unit)
     task = begin_tasks(f)
-    start = task.index * _CHUNK
+    start = task.index * chunk
 
     def numbers(index: Index, width: int) -> None:
         # The four words of a counter whose high half is zero.
@@ -334,10 +342,10 @@ def emit_rng(name: str, instruction: Instruction, machine: Machine, in_place: bo
         draw = _normal if normal else _uniform
         store(out, element_type, index, draw(element_type, words, a, b))
 
-    for_each_vector(f, start, minimum(start + _CHUNK, shape.size), machine.lanes(64), numbers)
+    for_each_vector(f, start, minimum(start + chunk, shape.size), machine.lanes(64), numbers)
     task.end()
     f.finish()
-    steps = [Step(name), Step(fill, -(-shape.size // _CHUNK), shape.size * (8.0 if normal else 4.0))]
+    steps = [Step(name), Step(fill, -(-shape.size // chunk), shape.size * (8.0 if normal else 4.0))]
     return finish_kernel(unit, steps, 64, (("counter", 64),))
 
 

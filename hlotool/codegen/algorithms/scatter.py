@@ -25,7 +25,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import Computation, Instruction, byte_size, element_type
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["emit_scatter"]
+__all__ = ["Scatter", "describe", "emit_scatter", "window_start"]
 
 _COPY: Annotated[int, Threshold("bytes")] = 1 << 16
 """Bytes that one task of the copy moves."""
@@ -41,7 +41,9 @@ class _Loop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scatter:
+class Scatter:
+    """A scatter as loops over index vectors and over elements of a window."""
+
     types: tuple[str, ...]
     combiner: Computation
     lanes: int
@@ -61,7 +63,8 @@ class _Scatter:
         return max(1, min(8, inner.size // (4 * self.lanes))) if inner.stride == 1 else 1
 
 
-def _describe(instruction: Instruction, machine: Machine) -> _Scatter:
+def describe(instruction: Instruction, machine: Machine) -> Scatter:
+    """The loops of a scatter."""
     count = len(instruction.operands) // 2
     operand, indices, update = (instruction.operands[i].shape for i in (0, count, count + 1))
     attributes = instruction.attributes
@@ -81,7 +84,7 @@ def _describe(instruction: Instruction, machine: Machine) -> _Scatter:
         loops.append(_Loop(update.dimensions[place], operand_strides[dimension], update_strides[place]))
     index_batching = tuple(attributes.get("scatter_indices_batching_dims") or ())
     types = tuple(o.shape.element_type for o in instruction.operands[:count])
-    return _Scatter(
+    return Scatter(
         types=types,
         combiner=attributes["to_apply"],
         lanes=vector_lanes(machine, types),
@@ -115,7 +118,7 @@ def _merged(loops: list[_Loop]) -> tuple[_Loop, ...]:
 
 def emit_scatter(name: str, instruction: Instruction, machine: Machine, in_place: bool = False) -> Kernel:
     """The kernel of a scatter.  `in_place`: output i is the buffer of operand i, already holding its values."""
-    scatter = _describe(instruction, machine)
+    scatter = describe(instruction, machine)
     if prod(scatter.operand) == 0:
         return empty_kernel(name, machine)
     unit, steps = Unit(machine), []
@@ -128,7 +131,7 @@ def emit_scatter(name: str, instruction: Instruction, machine: Machine, in_place
     return finish_kernel(unit, steps) if steps else empty_kernel(name, machine)
 
 
-def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:
+def _copy_step(unit: Unit, name: str, scatter: Scatter, number: int) -> Step:
     total = prod(scatter.operand) * byte_size(scatter.types[number])
     tasks = -(-total // _COPY)
     f, (source, target) = step_arguments(unit, name, (number, 2 * len(scatter.types) + 1 + number))
@@ -139,20 +142,20 @@ def _copy_step(unit: Unit, name: str, scatter: _Scatter, number: int) -> Step:
     return Step(name, tasks, total / 10.0)
 
 
-def _define_updates(unit: Unit, name: str, scatter: _Scatter) -> None:
+def _define_updates(unit: Unit, name: str, scatter: Scatter) -> None:
     count = len(scatter.types)
     f, pointers = step_function(unit, name, 3 * count + 1)
     indices, updates, outputs = pointers[count], pointers[count + 1 : 2 * count + 1], pointers[2 * count + 1 :]
     bounds = _columns(f, scatter)
     loops, index_base, update_base = _open(f, scatter.vector_loops, 0, 0)
-    operand_base, inside = _start(scatter, indices, index_base, [loop.index for loop in loops])
+    operand_base, inside = window_start(scatter, indices, index_base, [loop.index for loop in loops])
     when(inside, lambda: _window(f, scatter, bounds, (outputs, operand_base), (updates, update_base)))
     for loop in reversed(loops):
         loop.end()
     f.finish()
 
 
-def _columns(f: Function, scatter: _Scatter) -> tuple[Index, Index]:
+def _columns(f: Function, scatter: Scatter) -> tuple[Index, Index]:
     """The columns of the tasks that are to be done: whole vectors except in the last task."""
     size, lanes, tasks = scatter.window_loops[-1].size, scatter.lanes, scatter.tasks
     if tasks == 1:
@@ -175,7 +178,7 @@ def _open(
     return loops, base, update_base
 
 
-def _start(scatter: _Scatter, indices: Ptr, index_base: Index, spots: list[Index]) -> tuple[Index, Truth]:
+def window_start(scatter: Scatter, indices: Ptr, index_base: Index, spots: list[Index]) -> tuple[Index, Truth]:
     """Where the window lies in the operand (element number), and whether all of it is inside."""
     operand_strides = row_major_strides(scatter.operand)
     signed = element_type(scatter.index_type).kind == "signed"
@@ -196,7 +199,7 @@ def _start(scatter: _Scatter, indices: Ptr, index_base: Index, spots: list[Index
 
 
 def _window(
-    f: Function, scatter: _Scatter, bounds: tuple[Index, Index], target: tuple[list[Ptr], Index],
+    f: Function, scatter: Scatter, bounds: tuple[Index, Index], target: tuple[list[Ptr], Index],
     source: tuple[list[Ptr], Index],
 ) -> None:  # fmt: skip
     """Combine one window."""

@@ -65,15 +65,18 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
         operand=data, source=updates, out=out,
     )  # fmt: skip
     task = begin_tasks(f)
-    region = task.index * (prod(base) * columns)
-    for begin, stop, width, _ in blocks(prod(base) * columns, lanes, 1):
+    alone = columns if machine.has_threads else 1  # columns with tasks of their own
+    beside, own = columns // alone, task.index % alone
+    lead = task.index // alone
+    region = lead * (prod(base) * columns) + own
+    for begin, stop, width, _ in blocks(prod(base) * beside, lanes, 1):
         fill = begin_loop(f, begin, stop, width)
-        store(out, element_type, region + fill.index, broadcast(start, width))
+        store(out, element_type, region + fill.index * alone, broadcast(start, width))
         fill.end()
     place = begin_loop(f, 0, prod(inner))
     outputs = positions(place.index, inner)
-    row = (task.index * prod(inner) + place.index) * columns
-    for begin, stop, width, _ in blocks(columns, lanes, 1):
+    row = (lead * prod(inner) + place.index) * columns + own
+    for begin, stop, width, _ in blocks(beside, lanes, 1):
         column = begin_loop(f, begin, stop, width)
         _window(f, pooling, outputs, region + column.index, row + column.index, width)
         column.end()
@@ -82,7 +85,7 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
     f.finish()
     visits = prod(inner) * prod(d.size for d in window)
     cost = tasks * columns * (prod(base) * 0.1 + visits * _VISIT) / min(lanes, columns)
-    return finish_kernel(unit, [Step(name, tasks, cost)])
+    return finish_kernel(unit, [Step(name, tasks * alone, cost)])
 
 
 def _window(f: Function, pooling: _Pooling, outputs: list[Index], base: Index, source: Index, lanes: int) -> None:

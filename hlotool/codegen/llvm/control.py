@@ -10,8 +10,8 @@ from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Value, num
 from hlotool.codegen.llvm.writer import ClosedLoop, Function, Unit
 
 __all__ = [
-    "Callee", "Header", "Loop", "allocate", "ask", "begin_loop", "call", "conditional", "define", "open_function",
-    "phi", "return_when", "stop_early", "when",
+    "Callee", "Header", "Loop", "allocate", "ask", "begin_loop", "call", "conditional", "define", "flat",
+    "open_function", "phi", "return_when", "stop_early", "when",
 ]  # fmt: skip
 
 Ts = TypeVarTuple("Ts")
@@ -251,7 +251,16 @@ def ask(f: Function, name: str, result: type[_Result], *arguments: Value | int) 
     return result(f, f.let(f"call {result.type} {name}({', '.join(map(operand, arguments))})"))
 
 
+def flat(f: Function, name: str, space: int) -> Ptr:
+    """The address called `name`, which is one of an address space of its own, as one of all."""
+    return Ptr(f, f.let(f"addrspacecast ptr addrspace({space}) {name} to ptr"))
+
+
 def allocate(f: Function, kind: str, size: Index = 1, align: int = 0) -> Ptr:
     """Room for so many values of LLVM type `kind` on the stack."""
     text = f"{kind}, {operand(size)}" if isinstance(size, Int) else kind if size == 1 else f"[{size} x {kind}]"
-    return Ptr(f, f.let(f"alloca {text}" + (f", align {align}" if align else "")))
+    aligned = f", align {align}" if align else ""
+    space = f.unit.instructions.stack
+    if space:
+        return flat(f, f.let(f"alloca {text}{aligned}, addrspace({space})"), space)
+    return Ptr(f, f.let(f"alloca {text}{aligned}"))

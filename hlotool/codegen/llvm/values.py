@@ -268,6 +268,10 @@ class Ptr(Value):
         """Add to the number that lies there, which other threads may do too; what it was before."""
         return Int(self.f, self.f.let(f"atomicrmw add ptr {self.name}, i64 {_text(amount)} seq_cst"))
 
+    def combine_atomically(self, operation: str, value: Vector) -> None:
+        """Combine an integer with the one that lies there, which others may do too, by one of LLVM's operations."""
+        self.f.do(f"atomicrmw {operation} ptr {self.name}, {operand(value)} monotonic")
+
     def clear(self, size: Index) -> None:
         """Zero `size` bytes."""
         if size != 0:

@@ -212,9 +212,11 @@ class Function:
             return ""
         return self.let(call)
 
-    def fence(self) -> None:
-        """Whatever was written before is seen before what is written later."""
-        self.do("fence seq_cst")
+    def fence(self, order: str = "seq_cst", scope: str = "") -> None:
+        """Whatever was written before is seen before what is written later; LLVM's `order`, within a `scope` if given.
+        """
+        within = f'syncscope("{scope}") ' if scope else ""
+        self.do(f"fence {within}{order}")
 
     def leave(self, result: str = "void") -> None:
         """Return `result` (``void`` or ``type value``)."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from hlotool.analysis.contraction import dot_dimensions, sum_type
-from hlotool.analysis.indexing import Atom, Condition, Index
+from hlotool.analysis.indexing import Atom, Condition, Index, constant
 from hlotool.codegen.loops.nodes import Guards, Node, variables_of
-from hlotool.codegen.loops.rules import Writer, rule_of
+from hlotool.codegen.loops.rules import Writer, partial_result, rule_of
 from hlotool.codegen.loops.trace import Request, Rule, Tracer
 from hlotool.ir import ConvDimensionNumbers, Instruction, Window, dtype_of
 
-__all__ = ["PRODUCTS", "rule_with_products"]
+__all__ = ["PRODUCTS", "divided_dimension", "rule_with_products"]
 
 _Places = tuple[tuple[Index, ...], tuple[Index, ...]]
 
@@ -31,13 +31,27 @@ def _dot(t: Tracer, dot: Instruction, index: tuple[Index, ...], guards: Guards, 
     left = dict(zip((*numbers.lhs_batch, *numbers.lhs_free), index[:free], strict=True))
     right = dict(zip((*numbers.rhs_batch, *numbers.rhs_free), (*index[:shared], *index[free:]), strict=True))
     bound: list[Atom] = []
+    outer: tuple[Atom, ...] = ()
+    divided = divided_dimension(dot) if dot in t.parts else None
     for ours, theirs in zip(numbers.lhs_contracting, numbers.rhs_contracting, strict=True):
-        own, atoms = t.dimension(sizes[ours], taken)
+        size, part = sizes[ours], constant(0)
+        if ours == divided:
+            size //= t.parts[dot]
+            part, outer = t.dimension(t.parts[dot], taken)
+            taken |= variables_of(outer)
+        own, atoms = t.dimension(size, taken)
         taken |= variables_of(atoms)
         bound += atoms
-        left[ours] = right[theirs] = own
+        left[ours] = right[theirs] = own + part * size
     places = tuple(left[d] for d in range(len(left))), tuple(right[d] for d in range(len(right)))
-    return (yield from _sum(t, dot, places, guards, (), bound))
+    return (yield from _sum(t, dot, places, guards, (), bound, outer))
+
+
+def divided_dimension(dot: Instruction) -> int | None:
+    """The dimension of the left operand that a sum in parts divides, into as many as divide its size: the longest one.
+    """
+    sizes = dot.operands[0].shape.dimensions
+    return max(dot_dimensions(dot).lhs_contracting, key=lambda d: sizes[d], default=None)
 
 
 def _convolution(t: Tracer, conv: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
@@ -80,10 +94,11 @@ def _convolution(t: Tracer, conv: Instruction, index: tuple[Index, ...], guards:
 
 
 def _sum(
-    t: Tracer, product: Instruction, places: _Places, guards: Guards, valid: Guards, bound: Sequence[Atom]
+    t: Tracer, product: Instruction, places: _Places, guards: Guards, valid: Guards, bound: Sequence[Atom],
+    outer: tuple[Atom, ...] = (),
 ) -> Generator[Request, Node, Node]:
     """The sum over `bound` of the products of the operands' elements at `places`, where `valid` holds; in the type that
-    `sum_type` says, rounded once."""
+    `sum_type` says, rounded once.  For all settings of `outer` there are such sums, which are added up in the end."""
     left, right = (operand.shape for operand in product.operands)
     wanted = product.shape.element_type
     kind = sum_type(left.element_type, right.element_type, wanted)
@@ -96,6 +111,9 @@ def _sum(
         factor = yield operand, place, (*guards, *valid), 0
         factors.append(factor if factor.type == kind else t.elementwise("convert", kind, factor))
     total = t.node("reduce", kind, (*factors, zero, zero), bound=bound, guards=valid, slot=product)
+    if outer:
+        one = t.number(kind, dtype_of(kind).type(1))
+        total = t.node("reduce", kind, (partial_result(t, total, outer), one, zero, zero), bound=outer, slot=product)
     return total if wanted == kind else t.elementwise("convert", wanted, total)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.views import is_view
@@ -176,10 +176,12 @@ def last_position(instruction: Instruction, assignment: Assignment) -> int:
 
 @contextmanager
 def named(instruction: Instruction) -> Iterator[None]:
-    """Refusals from deep inside name the instruction."""
+    """Refusals from deep inside name the instruction, and say where it was written."""
     try:
         yield
     except UnsupportedError as error:
-        if error.message.startswith(f"{instruction.name}:"):
-            raise
-        raise UnsupportedError(f"{instruction.name}: {error.message}") from error
+        own = error.message.startswith(f"{instruction.name}:")
+        message = error.message if own else f"{instruction.name}: {error.message}"
+        (first, *_) = error.diagnostics
+        found = replace(first, message=message, location=first.location or instruction.location)
+        raise UnsupportedError(message, [found]) from error

@@ -53,6 +53,8 @@ def _expand(build: Builder, product: Instruction) -> Instruction | None:
     if algorithm and all(element_type(x.shape.element_type).is_float for x in (left, right)):
         left, right = _rounded(build, left, algorithm), _rounded(build, right, algorithm)
         result = algorithm.total
+        if algorithm.operand == algorithm.total:
+            attributes["operand_precision"] = ("highest", "highest")  # of f32 numbers no parts
     total = sum_type(left.shape.element_type, right.shape.element_type, result)
     if result == total and _stored(kind, total):
         result = kind  # rounded once, on the way to memory

@@ -11,6 +11,9 @@ from math import prod
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.grid import arguments, open_grid
+from hlotool.codegen.gpu.spaces import bind_all, counters, size_of, within
 from hlotool.codegen.kernel import Step
 from hlotool.codegen.llvm.control import begin_loop, when
 from hlotool.codegen.llvm.math.elements import compute_element, is_complex, vector
@@ -19,9 +22,6 @@ from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.loops.loops import LoopSpec
 from hlotool.codegen.loops.nodes import Node, closure, scope_of
 from hlotool.codegen.nests.nest import Nest
-from hlotool.codegen.nvptx.chip import Chip
-from hlotool.codegen.nvptx.grid import arguments, open_grid
-from hlotool.codegen.nvptx.spaces import bind_all, counters, size_of, within
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Turned", "turned", "write_turned"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from hlotool.codegen.gpu.grid import Grid
 from hlotool.codegen.llvm.control import begin_loop
 from hlotool.codegen.llvm.math.vector import fma
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Vector, number, where, zeros
-from hlotool.codegen.nvptx.grid import Grid
 
 __all__ = ["PIECE", "SIDE", "CoreTiles"]
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from hlotool.codegen.gpu.grid import Grid, Private
+from hlotool.codegen.gpu.spaces import bind_all, size_of
 from hlotool.codegen.llvm.arrays import aligned
 from hlotool.codegen.llvm.control import begin_loop, when
 from hlotool.codegen.llvm.math.elements import flattened, grouped
@@ -18,8 +20,6 @@ from hlotool.codegen.loops.loops import merge, plain
 from hlotool.codegen.loops.nodes import Node, body_of
 from hlotool.codegen.nests.nest import Nest
 from hlotool.codegen.nests.reductions import Accumulators, reducer_of
-from hlotool.codegen.nvptx.grid import Grid, Private
-from hlotool.codegen.nvptx.spaces import bind_all, size_of
 
 __all__ = ["BlockNest"]
 
@@ -98,7 +98,7 @@ def _tree(grid: Grid, accumulators: Accumulators, kept: Sequence[Private], width
     distance = width // 2
     while distance:
         others = grid.shifted(kept, distance)
-        with grid.phase(last=True) as thread:
+        with grid.phase(alone=True) as thread:
             for private, value in zip(kept, _joined(grid, accumulators, kept, others, thread), strict=True):
                 grid.at(private, thread).store(value)
         distance //= 2

@@ -8,11 +8,14 @@ from importlib import import_module
 from typing import NoReturn
 
 from hlotool.analysis.costs import Costs
+from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.fusions import emit_concatenate, emit_fusion
+from hlotool.codegen.gpu.scatter import emit_scatter
+from hlotool.codegen.gpu.sort import emit_sort
+from hlotool.codegen.gpu.tasks import as_grids
+from hlotool.codegen.gpu.windows import emit_reduce_window
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
-from hlotool.codegen.nvptx.chip import Chip
-from hlotool.codegen.nvptx.fusions import emit_concatenate, emit_fusion
-from hlotool.codegen.nvptx.tasks import as_grids
 from hlotool.codegen.target import Emitter, Target
 from hlotool.ir import Instruction
 
@@ -21,13 +24,10 @@ __all__ = ["target_for"]
 _ALGORITHMS = {
     "cholesky": "linear:emit_cholesky",
     "fft": "fft:emit_fft",
-    "reduce-window": "reduce_window:emit_reduce_window",
     "rng": "rng:emit_rng",
     "rng-bit-generator": "rng:emit_rng_bit_generator",
     "rng-get-and-update-state": "rng:emit_rng_get_and_update_state",
-    "scatter": "scatter:emit_scatter",
     "select-and-scatter": "select_and_scatter:emit_select_and_scatter",
-    "sort": "sort:emit_sort",
     "topk": "topk:emit_topk",
     "triangular-solve": "linear:emit_triangular_solve",
 }
@@ -36,7 +36,7 @@ _ALGORITHMS = {
 
 @cache
 def target_for(chip: Chip) -> Target:
-    """The target of a chip, for `hlotool.codegen.nvptx.program`: nothing is scheduled, as launches are in order, and
+    """The target of a chip, for `hlotool.codegen.gpu.program`: nothing is scheduled, as launches are in order, and
     no function runs them, but a list."""
 
     def fusion(
@@ -49,10 +49,31 @@ def target_for(chip: Chip) -> Target:
     ) -> Kernel:
         return emit_concatenate(name, instruction, chip, there)
 
+    def scatter(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_scatter(name, instruction, chip, len(in_place) == len(instruction.operands) // 2)
+
+    by_comparator = _algorithm("sort:emit_sort", chip)
+
+    def sort(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        def otherwise() -> Kernel:
+            return by_comparator(name, instruction, machine, in_place, there)
+
+        return emit_sort(name, instruction, chip, bool(in_place), otherwise)
+
+    def windows(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_reduce_window(name, instruction, chip)
+
+    grids = {"reduce-window": windows, "scatter": scatter, "sort": sort}
     algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
     return Target(
-        name="nvptx", costs=Costs(prologues=False, row_bytes=0),
-        emitters={**algorithms, "concatenate": concatenate, "fusion": fusion},
+        name="gpu", costs=Costs(prologues=False, row_bytes=0),
+        emitters={**algorithms, **grids, "concatenate": concatenate, "fusion": fusion},
         schedule=_none, shares_loop=lambda step, trips: False, function=_none, library=lambda machine: (),
         in_line=False,
     )  # fmt: skip

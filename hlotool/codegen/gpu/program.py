@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.in_place import module_in_place_pairs
+from hlotool.analysis.thresholds import Threshold
+from hlotool.analysis.trip_count import known_trip_count
+from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.library_products import library_product
 from hlotool.codegen.kernels import Constants, Kernels, functions_of, identifier
-from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place
-from hlotool.codegen.nvptx.chip import Chip
+from hlotool.codegen.launches import Ask, Branch, Call, Launch, LaunchProgram, Loop, Move, Operation, Place, straight
 from hlotool.codegen.plan.arena import place
 from hlotool.codegen.plan.buffers import assign, branch_computations, start_of
 from hlotool.codegen.plan.steps import HOST, HostCall, KernelUse, Routine
@@ -20,6 +24,9 @@ from hlotool.ir.devices import check_devices
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["build"]
+
+GRAPH: Annotated[int, Threshold("operations")] = 1 << 12
+"""That one launch has, at most: each is kept by the driver."""
 
 
 def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> LaunchProgram:
@@ -40,17 +47,28 @@ def build(module: Module, chip: Chip, target: Target, log: DecisionLog) -> Launc
         is_entry = computation is module.entry
         assignment = assign(computation, in_place, log=log, moves=False)
         kernels.add_all(assignment)
+        log.pass_name = "grids"
+        for instruction in assignment.positions:
+            kernel = kernels.of.get(instruction)
+            for note in kernel.notes if kernel is not None else ():
+                log.note(note.rule, instruction, note.reason, **dict(note.numbers))
         calls = {i: routines[i.attributes["to_apply"]] for i in assignment.positions if i.opcode == "call"}
         for call, routine in calls.items():
             kernels.call(call, routine, assignment)
         place(assignment)
         own = name if is_entry else f"{name}_{len(routines)}_{identifier(computation.name)}"
         offsets = constants.offsets(assignment)
-        writer = _Writer(assignment, kernels, calls, offsets, uses, host_calls, _starts(assignment))
+        starts = _starts(assignment)
+        writer = _Writer(assignment, kernels, calls, offsets, uses, host_calls, starts, not chip.is_amd, log)
         lists[own] = (*writer.computation(computation), *writer.copies(assignment.output_copies))
         routines[computation] = Routine(own, assignment.arena_bytes, 0.0, asks=False, forks=False)
+    at_once = straight(lists, name, len(assignment.parameters) + len(assignment.outputs) + 2, GRAPH)
+    if at_once is not None:
+        log.note("one-graph", module.entry.name, "the host need not look at anything", operations=len(at_once))
+    else:
+        log.note("host-control", module.entry.name, "the host is asked on the way, or there are too many operations")
     return LaunchProgram(
-        units=(*units.finish(), *kernels.library()), routines=lists, entry=name,
+        units=(*units.finish(), *kernels.library()), routines=lists, entry=name, at_once=at_once,
         parameters=tuple(v.shape for v in assignment.parameters if v.shape is not None),
         outputs=tuple(array_leaves(module.entry.root.shape)), arena_bytes=assignment.arena_bytes,
         constants=constants.block(), host_calls=tuple(host_calls), kernels=tuple(uses),
@@ -73,6 +91,8 @@ class _Writer:
     uses: list[KernelUse]
     host_calls: list[HostCall]
     starts: Mapping[Value, int]
+    asks_library: bool
+    log: DecisionLog
 
     def computation(self, computation: Computation) -> list[Operation]:
         return [operation for instruction in computation for operation in self.instruction(instruction)]
@@ -100,7 +120,14 @@ class _Writer:
         kernel, name = self.kernels.of[instruction], self.kernels.names[instruction]
         self.uses.append(KernelUse(instruction.name, name, sum(step.cost for step in kernel.steps), True))
         arguments = self.arguments(instruction)
-        return [Launch(step.function, step.tasks, step.threads, arguments, instruction.name) for step in kernel.steps]
+        found = [Launch(step.function, step.tasks, step.threads, arguments, instruction.name) for step in kernel.steps]
+        product = library_product(instruction, arguments, found) if self.asks_library else None
+        if product is None:
+            return found
+        _, rows, columns, terms = product.sizes
+        why = "it is a large product of plain matrices"
+        self.log.note("library-product", instruction, why, rows=rows, columns=columns, terms=terms)
+        return [product]
 
     def arguments(self, instruction: Instruction) -> tuple[Place, ...]:
         """Operands, results, and scratch memory if there is some."""
@@ -112,8 +139,9 @@ class _Writer:
         condition, body = loop.attributes["condition"], loop.attributes["body"]
         entering, repeating = self.assignment.loop_copies[loop]
         (predicate,) = self.assignment.leaves[condition.root]
-        trip = (*self.computation(body), *self.copies(repeating))
-        return [*self.copies(entering), Loop(tuple(self.computation(condition)), self.place(predicate), trip)]
+        trip, asking = (*self.computation(body), *self.copies(repeating)), tuple(self.computation(condition))
+        trips = None if any(isinstance(operation, Ask) for operation in asking) else known_trip_count(loop)
+        return [*self.copies(entering), Loop(asking, self.place(predicate), trip, trips)]
 
     def branch(self, conditional: Instruction) -> Branch:
         (selector,) = self.assignment.leaves[conditional.operands[0]]

@@ -8,39 +8,38 @@ thread computes some elements side by side, reductions and products included, on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from math import prod
 from typing import Annotated
 
 from hlotool.analysis.indexing import Atom, Index
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.kernel import Kernel, Step, Uses
+from hlotool.codegen.gpu.block_nest import BlockNest
+from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.grid import arguments, open_grid
+from hlotool.codegen.gpu.items import THREADS
+from hlotool.codegen.gpu.products import product_of, wanted_parts, write_product
+from hlotool.codegen.gpu.spaces import bind_all, counters, size_of
+from hlotool.codegen.gpu.transposes import turned, write_turned
+from hlotool.codegen.kernel import Kernel, Note, Step, Uses
 from hlotool.codegen.llvm.control import begin_loop, when
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.values import Int
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.loops.loops import LoopSpec, merge, plain, refine
 from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of, variables_of
-from hlotool.codegen.loops.products import PRODUCTS, rule_with_products
+from hlotool.codegen.loops.products import PRODUCTS, divided_dimension, rule_with_products
 from hlotool.codegen.loops.rules import can_split, can_trace, split_dimension
 from hlotool.codegen.loops.trace import Tracer
 from hlotool.codegen.nests.nest import Nest
 from hlotool.codegen.nests.outputs import Output, body_of_one, groups_of, parts_of, store_output
 from hlotool.codegen.nests.reductions import reducer_of
 from hlotool.codegen.nests.scope import Lane
-from hlotool.codegen.nvptx.block_nest import BlockNest
-from hlotool.codegen.nvptx.chip import Chip
-from hlotool.codegen.nvptx.grid import arguments, open_grid
-from hlotool.codegen.nvptx.products import product_of, write_product
-from hlotool.codegen.nvptx.spaces import bind_all, counters, size_of
-from hlotool.codegen.nvptx.transposes import turned, write_turned
 from hlotool.ir import Instruction, UnsupportedError, byte_size
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["emit_concatenate", "emit_fusion"]
-
-THREADS: Annotated[int, Threshold("threads")] = 256
-"""Threads of a block, at most: enough for one to wait while others compute."""
 
 _ROW: Annotated[int, Threshold("elements")] = 64
 """Elements of a reduction from which on the threads of a block share it."""
@@ -89,15 +88,19 @@ def emit_outputs(name: str, groups: Sequence[list[Output]], slots: Sequence[int]
     """The kernel that computes `groups` of outputs; `slots` are those of the first leaves of the body's parameters."""
     unit = Unit(chip.machine)
     steps: list[Step] = []
+    notes: list[Note] = []
     scratch = 0
     for group in groups:
-        plan = _plan(group, slots)
+        plan, said = _plan(group, slots)
+        notes += said
         for job in _jobs(plan):
             step_name = name if not steps else f"s{len(steps)}_{name}"
-            steps.append(_write(unit, step_name, job, chip, buffers))
+            step, note = _write(unit, step_name, job, chip, buffers)
+            steps.append(step)
+            notes += note
         scratch = max(scratch, plan.tracer.scratch)
     uses: Uses = (("partial results of reductions", scratch),) if scratch else ()
-    return finish_kernel(unit, steps, scratch, uses)
+    return replace(finish_kernel(unit, steps, scratch, uses), notes=tuple(notes))
 
 
 # ---- plans
@@ -111,10 +114,18 @@ class Job:
     stores: list[Node]
     atoms: list[Atom]
 
+    def nodes(self) -> list[Node]:
+        """All nodes, in the order in which they were made."""
+        return sorted(closure(self.stores), key=lambda node: node.serial)
 
-def _plan(group: Sequence[Output], slots: Sequence[int]) -> Job:
+    def loops(self) -> list[LoopSpec]:
+        """The loops over all settings."""
+        return merge([plain(atom) for atom in self.atoms], self.nodes())
+
+
+def _plan(group: Sequence[Output], slots: Sequence[int]) -> tuple[Job, list[Note]]:
     """Trace a group of outputs, until no division is left that splitting a dimension removes, and long reductions are
-    divided among blocks."""
+    divided among blocks; what to say of that."""
     tracer = Tracer(rule_with_products, slots)
     for _ in range(_REFINEMENTS):
         plan = _stores(tracer, group)
@@ -126,7 +137,8 @@ def _plan(group: Sequence[Output], slots: Sequence[int]) -> Job:
         if not parts:
             break
         tracer = Tracer(rule_with_products, slots, tracer.factors, parts)
-    return plan
+    reason = "there are too few results for all of a chip"
+    return plan, [Note("partial-sums", reason, (("parts", count),)) for count in tracer.parts.values()]
 
 
 def _stores(tracer: Tracer, group: Sequence[Output]) -> Job:
@@ -143,19 +155,32 @@ def _stores(tracer: Tracer, group: Sequence[Output]) -> Job:
 
 
 def _parts(plan: Job) -> dict[Instruction, int]:
-    """Into how many parts to divide reductions with few results, so that there is work for all of the chip."""
+    """Into how many parts to divide reductions and products with few results, so that there is work for all of the
+    chip."""
     parts: dict[Instruction, int] = {}
-    for node in scope_of(plan.stores):
-        if node.kind != "reduce" or node.slot.opcode != "reduce":
-            continue
-        if not node.slot.attributes["dimensions"] or not can_split(node.slot):
-            continue
+    reductions = [node for node in scope_of(plan.stores) if node.kind == "reduce"]
+    product = product_of(plan.stores, plan.loops(), plan.nodes()) if reductions else None
+    for node in reductions:
         elements, results = prod(a.high + 1 for a in node.bound), prod(a.high + 1 for a in node.atoms)
-        extent = node.slot.operands[0].shape.dimensions[split_dimension(node.slot)]
-        count = min(extent, elements // _PART, -(-_BLOCKS // results))
-        if results < _BLOCKS and count > 1:
+        wanted = min(elements // _PART, -(-_BLOCKS // results)) if results < _BLOCKS else 1
+        if product is not None:
+            wanted = wanted_parts(product)
+        count = _possible(node.slot, wanted)
+        if count > 1:
             parts[node.slot] = count
     return parts
+
+
+def _possible(reduction: Instruction, wanted: int) -> int:
+    """Into how many parts a reduction or dot can be divided, at most as many as are wanted."""
+    if reduction.opcode == "reduce":
+        possible = reduction.attributes["dimensions"] and can_split(reduction)
+        return min(wanted, reduction.operands[0].shape.dimensions[split_dimension(reduction)]) if possible else 1
+    divided = divided_dimension(reduction) if reduction.opcode == "dot" else None
+    if divided is None:
+        return 1
+    size = reduction.operands[0].shape.dimensions[divided]
+    return next((count for count in range(min(wanted, size), 1, -1) if size % count == 0), 1)
 
 
 def _jobs(plan: Job) -> list[Job]:
@@ -172,20 +197,26 @@ def _jobs(plan: Job) -> list[Job]:
 # ---- code
 
 
-def _write(unit: Unit, name: str, job: Job, chip: Chip, buffers: int) -> Step:
-    """The kernel of a job, whose buffers are so many arguments and one for scratch."""
-    everything = sorted(closure(job.stores), key=lambda n: n.serial)
-    loops = merge([plain(atom) for atom in job.atoms], everything)
+def _write(unit: Unit, name: str, job: Job, chip: Chip, buffers: int) -> tuple[Step, list[Note]]:
+    """The kernel of a job, whose buffers are so many arguments and one for scratch; what there is to say of it."""
+    everything, loops = job.nodes(), job.loops()
     product = product_of(job.stores, loops, everything)
     if product is not None:
-        return write_product(unit, name, product, job.stores, chip, buffers)
+        step, note = write_product(unit, name, product, job.stores, chip, buffers, bool(job.tracer.scratch))
+        return step, [note]
     shared = _shared(job)
     if shared:
-        return _write_rows(unit, name, job, loops, shared, chip, buffers)
+        step = _write_rows(unit, name, job, loops, shared, chip, buffers)
+        return step, [_note("block-per-row", "its threads share the reductions of a row", step)]
     across = turned(job.stores, loops, everything)
     if across is not None:
-        return write_turned(unit, name, across, job.stores, loops, chip, buffers)
-    return _write_elements(unit, name, job, loops, everything, chip, buffers)
+        step = write_turned(unit, name, across, job.stores, loops, chip, buffers)
+        return step, [_note("squares", "what is read along one dimension is written along another", step)]
+    return _write_elements(unit, name, job, loops, everything, chip, buffers), []
+
+
+def _note(rule: str, reason: str, step: Step) -> Note:
+    return Note(rule, reason, (("blocks", step.tasks), ("threads", step.threads)))
 
 
 def _shared(job: Job) -> frozenset[Node]:
