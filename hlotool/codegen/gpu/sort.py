@@ -9,6 +9,7 @@ all operands are taken in the order of the indices.  Comparators that are no key
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Annotated
 
@@ -169,10 +170,8 @@ def _sorted(name: str, sort: _Sort, chip: Chip, in_place: bool) -> Kernel:
 
 def _finished(unit: Unit, steps: Sequence[Step], scratch: int, why: str) -> Kernel:
     uses: Uses = (("records that are sorted, and operands", scratch),) if scratch else ()
-    kernel = finish_kernel(unit, list(steps), scratch, uses)
     note = Note("sort", why, (("grids", len(steps)), ("blocks", max(step.tasks for step in steps))))
-    return Kernel(kernel.declarations, kernel.library, kernel.definitions, kernel.steps, kernel.scratch,
-                  uses=uses, notes=(note,))  # fmt: skip
+    return replace(finish_kernel(unit, list(steps), scratch, uses), notes=(note,))
 
 
 def _short(unit: Unit, name: str, sort: _Sort, chip: Chip) -> Step:
