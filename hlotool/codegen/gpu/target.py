@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from hlotool.analysis.costs import Costs
 from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.cholesky import emit_cholesky
 from hlotool.codegen.gpu.fusions import emit_concatenate, emit_fusion
 from hlotool.codegen.gpu.scatter import emit_scatter
 from hlotool.codegen.gpu.sort import emit_sort, emit_topk
@@ -22,7 +23,6 @@ from hlotool.ir import Instruction
 __all__ = ["target_for"]
 
 _ALGORITHMS = {
-    "cholesky": "linear:emit_cholesky",
     "fft": "fft:emit_fft",
     "rng": "rng:emit_rng",
     "rng-bit-generator": "rng:emit_rng_bit_generator",
@@ -68,12 +68,17 @@ def target_for(chip: Chip) -> Target:
     ) -> Kernel:
         return emit_topk(name, instruction, chip, lambda: by_rows(name, instruction, machine, in_place, there))
 
+    def cholesky(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_cholesky(name, instruction, chip)
+
     def windows(
         name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
     ) -> Kernel:
         return emit_reduce_window(name, instruction, chip)
 
-    grids = {"reduce-window": windows, "scatter": scatter, "sort": sort, "topk": topk}
+    grids = {"cholesky": cholesky, "reduce-window": windows, "scatter": scatter, "sort": sort, "topk": topk}
     algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
     return Target(
         name="gpu", costs=Costs(prologues=False, row_bytes=0),
