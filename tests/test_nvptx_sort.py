@@ -133,3 +133,16 @@ ENTRY e {{
         right = np.argsort(-np.sin(x), axis=1, kind="stable")
         np.testing.assert_array_equal(places, right)
         np.testing.assert_allclose(-values, np.take_along_axis(np.sin(x), right, 1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("length", [7, 100, 3000])
+@pytest.mark.parametrize("largest", ["true", "false"])
+@pytest.mark.parametrize("kind", ["f32", "s32", "bf16"])
+def test_topk_is_the_beginning_of_a_sort(length: int, largest: str, kind: str) -> None:
+    """Equal elements in the order of their positions."""
+    k = min(20, length)
+    module = parse(f"""ENTRY e {{
+  x = {kind}[3,{length}] parameter(0)
+  ROOT t = ({kind}[3,{k}], s32[3,{k}]) topk(x), k={k}, largest={largest}
+}}""")
+    check(module, arrays_for(module, 6), "shared memory")

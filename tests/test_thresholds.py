@@ -265,6 +265,19 @@ def scatter_rows(rows: int) -> str:
     )
 
 
+def sort_by_sine(rows: int, length: int) -> str:
+    """By a comparator that no key stands for."""
+    less = (
+        "less { a = f32[] parameter(0) b = f32[] parameter(1) s = f32[] sine(a) t = f32[] sine(b) "
+        "ROOT c = pred[] compare(s, t), direction=LT }\n"
+    )
+    return main_of(
+        f"x = f32[{rows},{length}] parameter(0)\nROOT s = f32[{rows},{length}] sort(x), dimensions={{1}}, "
+        "is_stable=true, to_apply=less",
+        less,
+    )
+
+
 def cumulative(size: int, columns: int) -> str:
     """The sums of all that is above."""
     return main_of(
@@ -865,8 +878,8 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.loops.stages._CROSSING": (lambda n: long_work(12 * n),),
     "codegen.algorithms.topk._SLACK": (topk,),
     "codegen.algorithms.reduce_window._SCAN": (prefix, window),
-    "codegen.algorithms.items._SCRATCH": (lambda size: topk_rows(size // 13_000, 299),),
-    "codegen.algorithms.items._THREADS": (lambda n: topk_rows(n, 3),),
+    "codegen.algorithms.items._SCRATCH": (lambda size: sort_by_sine(size // 12_000, 700),),
+    "codegen.algorithms.items._THREADS": (lambda n: sort_by_sine(n, 4),),
     "codegen.gpu.tasks._MANY": (random_bits, lambda n: random_bits(2 * n)),
     "codegen.algorithms.rng._CHUNK": (drawn_from_one_number, random_bits, lambda n: random_bits(4 * n)),
     "codegen.loops.rules.SMALL_CONSTANT": (small_constant,),

@@ -574,6 +574,8 @@ _ROWS = (
           "The product is large, and its matrices lie as cuBLAS takes them.  The program has grids for it, too."),
     _kind(4212, "note grids", "library", "whether large products are cuBLAS's",
           "A program with large products was loaded, and cuBLAS was installed (hlotool[cuda]), or grids multiply."),
+    _kind(4213, "note grids", "block-per-matrix", "a block of threads factors a matrix",
+          "Rows are scaled one after the other, and each is taken from all that are below it at once."),
     _kind(4195, "rewrite vmap", "batch", "a module of one example became one of `examples`",
           "Its parameters and results have a dimension more, one element of it for each example.",
           _main("x = f32[8] parameter(0)\nROOT y = f32[8] sine(x)"), "vmap{size=4}"),

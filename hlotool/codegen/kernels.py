@@ -17,11 +17,12 @@ from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT
 from hlotool.codegen.plan.sharing import Functions
 from hlotool.codegen.plan.small_loops import promotable
-from hlotool.codegen.plan.steps import Routine, called, inside, is_there, named, needs_kernel
+from hlotool.codegen.plan.steps import Routine, called, inside, is_there, needs_kernel
 from hlotool.codegen.plan.units import Piece, Units
 from hlotool.codegen.plan.values import Assignment, Value
 from hlotool.codegen.target import Target
 from hlotool.ir import Computation, Instruction, Module, UnsupportedError
+from hlotool.ir.refusals import named
 
 __all__ = ["Constants", "Kernels", "functions_of", "identifier"]
 

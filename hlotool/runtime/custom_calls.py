@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.plan.steps import named
 from hlotool.evaluate import evaluate_computation, evaluate_instruction
 from hlotool.evaluate.custom_call import EVALUATED, CustomCall
 from hlotool.evaluate.custom_calls import (
@@ -28,6 +27,7 @@ from hlotool.evaluate.custom_calls import (
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.values import leaves_of, value_from_leaves
 from hlotool.ir import Instruction, Shape, dtype_of
+from hlotool.ir.refusals import named
 from hlotool.runtime.callback import current_device, nested
 from hlotool.runtime.memory import empty
 

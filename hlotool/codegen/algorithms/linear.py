@@ -32,7 +32,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.ir import Instruction, UnsupportedError
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["emit_cholesky", "emit_triangular_solve"]
+__all__ = ["Matrix", "conjugate", "emit_cholesky", "emit_triangular_solve", "multiply_subtract", "write_number"]
 
 _PANEL: Annotated[int, Threshold("columns")] = 16
 """Columns that are factored together; what is right of them is updated once for all of them."""
@@ -42,13 +42,13 @@ Number = tuple[Vector, ...]
 """The real part and, of a complex number, the imaginary part, so that one text serves all types."""
 
 
-def _write(pointer: Ptr, element_type: str, index: Index, number: Sequence[Vector]) -> None:
+def write_number(pointer: Ptr, element_type: str, index: Index, number: Sequence[Vector]) -> None:
     """Store as many elements of an array, real ones rounded to its type."""
     store(pointer, element_type, index, round_to(element_type, joined(number)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Matrix:
+class Matrix:
     """`rows` rows of `pitch` numbers from `pointer` on; complex ones have a second plane after the first."""
 
     pointer: Ptr
@@ -92,11 +92,12 @@ class _Matrix:
         return [tuple(vectors[i : i + self.parts]) for i in range(0, len(vectors), self.parts)]
 
 
-def _conjugate(x: Number) -> Number:
+def conjugate(x: Number) -> Number:
+    """The conjugate of a number, which a real one is itself."""
     return x if len(x) == 1 else (x[0], -x[1])
 
 
-def _multiply_subtract(total: Number, a: Number, b: Number) -> Number:
+def multiply_subtract(total: Number, a: Number, b: Number) -> Number:
     """total - a b."""
     real = fma(-a[0], b[0], total[0])
     if len(total) == 1:
@@ -135,11 +136,11 @@ def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_plac
     lanes = machine.lanes(BITS[compute_element(element_type)])
     tile = lanes * (1 if is_complex(element_type) else 2)
     pitch, rows = -(-n // tile) * tile, n + _ROWS
-    slot = aligned(_Matrix.bytes(element_type, rows, pitch))
+    slot = aligned(Matrix.bytes(element_type, rows, pitch))
 
     def factor(arrays: list[Ptr], own: Ptr, item: Index) -> None:
         own.clear(slot)
-        matrix = _Matrix(own, element_type, rows, pitch)
+        matrix = Matrix(own, element_type, rows, pitch)
         base = item * (n * n)
         _load(matrix, arrays[0], base, n, lower)
         panel = begin_loop(own.f, 0, n, _PANEL)
@@ -156,7 +157,7 @@ def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_plac
     )  # fmt: skip
 
 
-def _load(matrix: _Matrix, source: Ptr, base: Index, n: int, lower: bool) -> None:
+def _load(matrix: Matrix, source: Ptr, base: Index, n: int, lower: bool) -> None:
     """The triangle that counts, as the upper one."""
     kind = address_type(matrix.type)
     row = begin_loop(matrix.f, 0, n)
@@ -164,12 +165,12 @@ def _load(matrix: _Matrix, source: Ptr, base: Index, n: int, lower: bool) -> Non
     column = begin_loop(matrix.f, row.index, n, 1, start)
     (place,) = column.values
     entry = parts(load(place, matrix.type, 0))
-    matrix.put(row.index, column.index, _conjugate(entry) if lower else entry)
+    matrix.put(row.index, column.index, conjugate(entry) if lower else entry)
     column.end(place.at(kind, n if lower else 1))
     row.end()
 
 
-def _factor_panel(matrix: _Matrix, first: Index, stop: Index, lanes: int) -> None:
+def _factor_panel(matrix: Matrix, first: Index, stop: Index, lanes: int) -> None:
     """Rows [first, stop): every row is scaled, then taken from the rows of the panel below it."""
     f = matrix.f
     pivot = begin_loop(f, first, stop)
@@ -182,16 +183,16 @@ def _factor_panel(matrix: _Matrix, first: Index, stop: Index, lanes: int) -> Non
     scale.end()
     matrix.put(k, k, (root, root.like(0.0))[: matrix.parts])
     row = begin_loop(f, k + 1, stop)
-    factor = _conjugate(matrix.spread(k, row.index, lanes))
+    factor = conjugate(matrix.spread(k, row.index, lanes))
     column = begin_loop(f, row.index & -lanes, matrix.pitch, lanes)
     old = matrix.get(row.index, column.index, lanes)
-    matrix.put(row.index, column.index, _multiply_subtract(old, factor, matrix.get(k, column.index, lanes)))
+    matrix.put(row.index, column.index, multiply_subtract(old, factor, matrix.get(k, column.index, lanes)))
     column.end()
     row.end()
     pivot.end()
 
 
-def _update(matrix: _Matrix, first: Index, stop: Index, n: int, lanes: int, vectors: int) -> None:
+def _update(matrix: Matrix, first: Index, stop: Index, n: int, lanes: int, vectors: int) -> None:
     """Subtract the panel's part of ``U^H U`` from all rows below it, in tiles of rows by vectors."""
     f = matrix.f
     rows = begin_loop(f, stop, n, _ROWS)
@@ -203,16 +204,16 @@ def _update(matrix: _Matrix, first: Index, stop: Index, n: int, lanes: int, vect
     right = [matrix.get(inner.index, columns.index, lanes, v * lanes) for v in range(vectors)]
     result: list[Vector] = []
     for r in range(_ROWS):
-        left = _conjugate(matrix.spread(inner.index, rows.index, lanes, r))
+        left = conjugate(matrix.spread(inner.index, rows.index, lanes, r))
         for v in range(vectors):
-            result += _multiply_subtract(tile[r * vectors + v], left, right[v])
+            result += multiply_subtract(tile[r * vectors + v], left, right[v])
     for entry, distance in zip(matrix.numbers(inner.end(*result)), ahead, strict=True):
         matrix.put(rows.index, columns.index, entry, distance)
     columns.end()
     rows.end()
 
 
-def _store(matrix: _Matrix, target: Ptr, base: Index, n: int, lower: bool) -> None:
+def _store(matrix: Matrix, target: Ptr, base: Index, n: int, lower: bool) -> None:
     """Write the factor and the zeros opposite; NaN everywhere when a pivot is NaN."""
     f = matrix.f
     check = begin_loop(f, 0, n, 1, constants(f, "i1", [False]))
@@ -228,8 +229,8 @@ def _store(matrix: _Matrix, target: Ptr, base: Index, n: int, lower: bool) -> No
     entry = matrix.get(0, position)
     outside = i > j
     nan = entry[0].like(float("nan"))
-    factor = _conjugate(entry) if lower else entry
-    _write(place, matrix.type, 0, [where(failed, nan, either(outside, part.like(0.0), part)) for part in factor])
+    factor = conjugate(entry) if lower else entry
+    write_number(place, matrix.type, 0, [where(failed, nan, either(outside, part.like(0.0), part)) for part in factor])
     column.end(position + (matrix.pitch if lower else 1), place.at(kind, 1))
     row.end()
 
@@ -281,7 +282,7 @@ def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine,
         a, b, x = arrays
         number = item // blocks
         column = (item - number * blocks) * solve.block
-        matrix = _Matrix(own, element_type, m, solve.block)
+        matrix = Matrix(own, element_type, m, solve.block)
         _move(matrix, solve, b, number * (m * n), column, store_back=False)
         # Step s stands for row s, or for row m - 1 - s going backward.
         for_each_vector(own.f, 0, m, _ROWS, partial(_tile, matrix, solve, a, number * (m * m)))
@@ -290,23 +291,23 @@ def emit_triangular_solve(name: str, instruction: Instruction, machine: Machine,
     work = m * m / 2 * solve.block / lanes * (4 if is_complex(element_type) else 1)
     return item_kernel(
         Unit(machine), name, solve_block, arguments=3, items=prod(shape.dimensions[:-2]) * blocks,
-        slot=aligned(_Matrix.bytes(element_type, m, solve.block)), cost=work * 0.5 + m * solve.block,
+        slot=aligned(Matrix.bytes(element_type, m, solve.block)), cost=work * 0.5 + m * solve.block,
     )  # fmt: skip
 
 
-def _move(matrix: _Matrix, solve: _Solve, array: Ptr, base: Index, column: Index, store_back: bool) -> None:
+def _move(matrix: Matrix, solve: _Solve, array: Ptr, base: Index, column: Index, store_back: bool) -> None:
     """Copy a block of right-hand sides between the array and scratch; columns that do not exist become zero there."""
     f, block = matrix.f, solve.block
 
     def move(place: Index, row: Index, column: Index, lanes: int) -> None:
         if store_back:
-            _write(array, matrix.type, place, matrix.get(row, column, lanes))
+            write_number(array, matrix.type, place, matrix.get(row, column, lanes))
         else:
             matrix.put(row, column, parts(load(array, matrix.type, place, lanes)))
 
     width = minimum(solve.n - column, block)
     if not store_back and solve.n % block:
-        matrix.pointer.clear(_Matrix.bytes(matrix.type, solve.m, block))
+        matrix.pointer.clear(Matrix.bytes(matrix.type, solve.m, block))
     row = begin_loop(f, 0, solve.m)
     first: Index = 0
     if solve.left:
@@ -329,14 +330,14 @@ def _row(solve: _Solve, step: Index) -> Index:
     return step if solve.forward else solve.m - 1 - step
 
 
-def _coefficient(matrix: _Matrix, solve: _Solve, row: Ptr, k: Index) -> Number:
+def _coefficient(matrix: Matrix, solve: _Solve, row: Ptr, k: Index) -> Number:
     """t[i][k] in all lanes, of the row that begins at `row`."""
     scalar = parts(load(row, matrix.type, k * (solve.m if solve.swapped else 1)))
     wide = tuple(part.spread(solve.lanes) for part in scalar)
-    return _conjugate(wide) if solve.conjugated else wide
+    return conjugate(wide) if solve.conjugated else wide
 
 
-def _tile(matrix: _Matrix, solve: _Solve, a: Ptr, base: Index, first: Index, rows: int) -> None:
+def _tile(matrix: Matrix, solve: _Solve, a: Ptr, base: Index, first: Index, rows: int) -> None:
     """Take the solved rows from `rows` more, then solve these among themselves."""
     lanes, vectors = solve.lanes, solve.vectors
     own = [_row(solve, first + r) for r in range(rows)]
@@ -349,7 +350,7 @@ def _tile(matrix: _Matrix, solve: _Solve, a: Ptr, base: Index, first: Index, row
     k = _row(solve, inner.index)
     known = [matrix.get(k, v * lanes, lanes) for v in range(vectors)]
     left = [_coefficient(matrix, solve, start[r], k) for r in range(rows)]
-    result = [part for p, (r, v) in enumerate(places) for part in _multiply_subtract(tile[p], left[r], known[v])]
+    result = [part for p, (r, v) in enumerate(places) for part in multiply_subtract(tile[p], left[r], known[v])]
     tile = matrix.numbers(inner.end(*result))
     for r in range(rows):
         pivot = None if solve.unit else _coefficient(matrix, solve, start[r], own[r])
@@ -361,4 +362,4 @@ def _tile(matrix: _Matrix, solve: _Solve, a: Ptr, base: Index, first: Index, row
             left_of = _coefficient(matrix, solve, start[later], own[r])
             for v in range(vectors):
                 place = later * vectors + v
-                tile[place] = _multiply_subtract(tile[place], left_of, tile[r * vectors + v])
+                tile[place] = multiply_subtract(tile[place], left_of, tile[r * vectors + v])

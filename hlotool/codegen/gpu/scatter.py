@@ -9,6 +9,7 @@ left goes through the windows one by one, with a block for each.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Annotated
 
@@ -90,8 +91,7 @@ def emit_scatter(name: str, instruction: Instruction, chip: Chip, in_place: bool
         notes.append(Note("scatter", why, (("blocks", step.tasks), ("threads", step.threads))))
     if not steps:
         return empty_kernel(name, chip.machine)
-    kernel = finish_kernel(unit, steps)
-    return Kernel(kernel.declarations, kernel.library, kernel.definitions, kernel.steps, notes=tuple(notes))
+    return replace(finish_kernel(unit, steps), notes=tuple(notes))
 
 
 def _updates(unit: Unit, name: str, plan: _Plan, instruction: Instruction, chip: Chip) -> tuple[Step, str]:

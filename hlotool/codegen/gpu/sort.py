@@ -1,4 +1,4 @@
-"""Sort by many threads: records of a key and an index, which differ, so that whatever sorts them is stable.
+"""Sort and topk by many threads: records of a key and an index, which differ, so that whatever sorts them is stable.
 
 A block sorts a tile of records in shared memory by a network (Batcher, "Sorting networks and their applications",
 1968).  Longer lines are merged: every record finds its place in the other run by halving.  In the end the elements of
@@ -9,6 +9,7 @@ all operands are taken in the order of the indices.  Comparators that are no key
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Annotated
 
@@ -30,7 +31,7 @@ from hlotool.codegen.llvm.writer import Unit
 from hlotool.ir import Instruction, byte_size
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["emit_sort"]
+__all__ = ["emit_sort", "emit_topk"]
 
 _TILE: Annotated[int, Threshold("records")] = 1024
 """That a block sorts."""
@@ -38,19 +39,25 @@ _TILE: Annotated[int, Threshold("records")] = 1024
 _LEAST = 64
 """Records of a tile at least: two for each thread of a warp, or one."""
 
+_ORDERED = frozenset({"bf16", "f16", "f32", "f64", *(f"{s}{bits}" for s in "su" for bits in (8, 16, 32, 64))})
+"""Types whose elements in memory are in the order of their keys; others are converted first."""
+
 _KEY_BITS = 64
 """Of all keys together, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sort:
-    """`count` lines of `length` elements, `stride` apart, of operands with `types`, by `keys`."""
+    """`count` lines of `length` elements, `stride` apart, of operands with `types`, by `keys`; the first `kept` of them
+    are wanted, with their `positions` as a further result or without."""
 
     count: int
     length: int
     stride: int
     types: tuple[str, ...]
     keys: tuple[Key, ...]
+    kept: int
+    positions: bool = False
 
     @property
     def records(self) -> Records:
@@ -58,8 +65,8 @@ class _Sort:
 
     @property
     def kinds(self) -> list[str]:
-        """What elements are moved as."""
-        return [f"i{8 * byte_size(t)}" for t in self.types]
+        """What elements of the results are moved as, those of operands first."""
+        return [*(f"i{8 * byte_size(t)}" for t in self.types), *(["i32"] if self.positions else [])]
 
     @property
     def segment(self) -> int:
@@ -78,20 +85,41 @@ class _Sort:
 
     @property
     def buffers(self) -> int:
-        return 2 * len(self.types)
+        return len(self.types) + len(self.kinds)
 
-    def place(self, line: Index, position: Index) -> Index:
-        """The number of an element of a line."""
+    def place(self, line: Index, position: Index, length: int) -> Index:
+        """The number of an element of an array whose lines have so many."""
         if self.stride == 1:
-            return line * self.length + position
+            return line * length + position
         outer, inner = counters(line, [-(-self.count // self.stride), self.stride])
-        return outer * (self.length * self.stride) + inner + position * self.stride
+        return outer * (length * self.stride) + inner + position * self.stride
+
+    def taken(self, sources: Sequence[Ptr], line: Index, record: Vector) -> list[Vector]:
+        """What the results have for a record of a line, of operands at `sources`."""
+        position = self.position(record)
+        place = self.place(line, position, self.length)
+        found = [
+            source.at(kind, place).load(kind, align=BITS[kind] // 8)
+            for source, kind in zip(sources, self.kinds, strict=False)
+        ]
+        return [*found, *([position.vector().resize("i32", signed=False)] if self.positions else [])]
+
+    def put(self, grid: Grid, line: Index, position: Index, values: Sequence[Vector]) -> None:
+        """Write that to a position of the results, if it is wanted."""
+
+        def write() -> None:
+            place = self.place(line, position, self.kept)
+            for n, value in enumerate(values):
+                target = grid.argument(len(self.types) + n)
+                target.at(value.element, place).store(value, BITS[value.element] // 8)
+
+        when(number(grid.f, position) < self.kept if self.kept < self.length else True, write)
 
     def record(self, grid: Grid, line: Index, position: Index) -> Vector:
         """The record of an element: its keys, the first one in the highest bits, above the position."""
         records, shift = self.records, self.records.bits // 2
         found = number(grid.f, position).vector().resize(records.type, signed=False)
-        place = self.place(line, position)
+        place = self.place(line, position, self.length)
         for key in reversed(self.keys):
             kind = self.kinds[key.operand]
             raw = grid.argument(key.operand).at(kind, place).load(kind, align=BITS[kind] // 8)
@@ -117,19 +145,33 @@ def emit_sort(
         return otherwise()
     length = shape.dimensions[dimension] if shape.dimensions else 1
     types = tuple(operand.element_type for operand in operands)
-    sort = _Sort(shape.size // length, length, prod(shape.dimensions[dimension + 1 :]), types, keys)
+    stride = prod(shape.dimensions[dimension + 1 :])
+    return _sorted(name, _Sort(shape.size // length, length, stride, types, keys, length), chip, in_place)
+
+
+def emit_topk(name: str, instruction: Instruction, chip: Chip, otherwise: Callable[[], Kernel]) -> Kernel:
+    """The kernel of a topk along the last dimension, or what is made `otherwise`."""
+    shape, k = instruction.operands[0].shape, int(instruction.attributes["k"])
+    kind = shape.element_type
+    if k == 0 or shape.size == 0 or not shape.dimensions or kind not in _ORDERED:
+        return otherwise()
+    length = shape.dimensions[-1]
+    key = Key(0, kind, instruction.attributes.get("largest") is not False, False)
+    sort = _Sort(shape.size // length, length, 1, (kind,), (key,), min(k, length), positions=True)
+    return _sorted(name, sort, chip, in_place=False)
+
+
+def _sorted(name: str, sort: _Sort, chip: Chip, in_place: bool) -> Kernel:
     unit = Unit(chip.machine)
-    if length <= _TILE:
+    if sort.length <= _TILE:
         return _finished(unit, [_short(unit, name, sort, chip)], 0, "a block sorts some lines in shared memory")
     return _long(unit, name, sort, chip, in_place)
 
 
 def _finished(unit: Unit, steps: Sequence[Step], scratch: int, why: str) -> Kernel:
     uses: Uses = (("records that are sorted, and operands", scratch),) if scratch else ()
-    kernel = finish_kernel(unit, list(steps), scratch, uses)
     note = Note("sort", why, (("grids", len(steps)), ("blocks", max(step.tasks for step in steps))))
-    return Kernel(kernel.declarations, kernel.library, kernel.definitions, kernel.steps, kernel.scratch,
-                  uses=uses, notes=(note,))  # fmt: skip
+    return replace(finish_kernel(unit, list(steps), scratch, uses), notes=(note,))
 
 
 def _short(unit: Unit, name: str, sort: _Sort, chip: Chip) -> Step:
@@ -161,23 +203,16 @@ def _short(unit: Unit, name: str, sort: _Sort, chip: Chip) -> Step:
         line, _, there = of(own)
 
         def load() -> None:
-            place = sort.place(line, sort.position(held.at(records.type, own).load(records.type)))
-            for n, (kind, private) in enumerate(zip(sort.kinds, moved, strict=True)):
-                value = grid.argument(n).at(kind, place).load(kind, align=BITS[kind] // 8)
+            sources = [grid.argument(n) for n in range(len(sort.types))]
+            values = sort.taken(sources, line, held.at(records.type, own).load(records.type))
+            for value, private in zip(values, moved, strict=True):
                 grid.at(private, thread, trip).store(value)
 
         when(there, load)
 
     def put(thread: Int, own: Index, trip: Index) -> None:
         line, position, there = of(own)
-
-        def write() -> None:
-            place = sort.place(line, position)
-            for n, (kind, private) in enumerate(zip(sort.kinds, moved, strict=True)):
-                value = grid.at(private, thread, trip).load(kind)
-                grid.argument(len(sort.types) + n).at(kind, place).store(value, BITS[kind] // 8)
-
-        when(there, write)
+        when(there, lambda: sort.put(grid, line, position, [grid.at(p, thread, trip).load(p.kind) for p in moved]))
 
     with grid.phase() as thread:  # outputs may be where operands are: all is taken before anything is put
         each(thread, lambda own, trip: take(thread, own, trip))
@@ -244,15 +279,12 @@ def _long(unit: Unit, name: str, sort: _Sort, chip: Chip, in_place: bool) -> Ker
         run, at = 2 * run, size - at
 
     def take(grid: Grid, own: Int) -> None:
-        line, position = counters(own, [sort.count, sort.length])
-        records = grid.argument(sort.buffers) + at
-        place = sort.place(line, sort.position(sort.records.load(records, own)))
-        target = sort.place(line, position)
-        for n, kind in enumerate(sort.kinds):
-            value = (grid.argument(sources[n]) + starts[n]).at(kind, place).load(kind, align=BITS[kind] // 8)
-            grid.argument(len(sort.types) + n).at(kind, target).store(value, BITS[kind] // 8)
+        line, position = counters(own, [sort.count, sort.kept])
+        record = sort.records.load(grid.argument(sort.buffers) + at, number(grid.f, line * sort.length) + position)
+        places = [grid.argument(slot) + start for slot, start in zip(sources, starts, strict=True)]
+        sort.put(grid, line, position, sort.taken(places, line, record))
 
-    steps.append(item_grid(unit, name, chip, sort.count * sort.length, buffers, take))
+    steps.append(item_grid(unit, name, chip, sort.count * sort.kept, buffers, take))
     return _finished(unit, steps, scratch, "blocks sort tiles in shared memory, which are merged")
 
 

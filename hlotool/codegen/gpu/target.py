@@ -9,9 +9,10 @@ from typing import NoReturn
 
 from hlotool.analysis.costs import Costs
 from hlotool.codegen.gpu.chip import Chip
+from hlotool.codegen.gpu.cholesky import emit_cholesky
 from hlotool.codegen.gpu.fusions import emit_concatenate, emit_fusion
 from hlotool.codegen.gpu.scatter import emit_scatter
-from hlotool.codegen.gpu.sort import emit_sort
+from hlotool.codegen.gpu.sort import emit_sort, emit_topk
 from hlotool.codegen.gpu.tasks import as_grids
 from hlotool.codegen.gpu.windows import emit_reduce_window
 from hlotool.codegen.kernel import Kernel
@@ -22,13 +23,11 @@ from hlotool.ir import Instruction
 __all__ = ["target_for"]
 
 _ALGORITHMS = {
-    "cholesky": "linear:emit_cholesky",
     "fft": "fft:emit_fft",
     "rng": "rng:emit_rng",
     "rng-bit-generator": "rng:emit_rng_bit_generator",
     "rng-get-and-update-state": "rng:emit_rng_get_and_update_state",
     "select-and-scatter": "select_and_scatter:emit_select_and_scatter",
-    "topk": "topk:emit_topk",
     "triangular-solve": "linear:emit_triangular_solve",
 }
 """Where those are in `codegen.algorithms` whose tasks threads do."""
@@ -54,7 +53,7 @@ def target_for(chip: Chip) -> Target:
     ) -> Kernel:
         return emit_scatter(name, instruction, chip, len(in_place) == len(instruction.operands) // 2)
 
-    by_comparator = _algorithm("sort:emit_sort", chip)
+    by_comparator, by_rows = _algorithm("sort:emit_sort", chip), _algorithm("topk:emit_topk", chip)
 
     def sort(
         name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
@@ -64,12 +63,22 @@ def target_for(chip: Chip) -> Target:
 
         return emit_sort(name, instruction, chip, bool(in_place), otherwise)
 
+    def topk(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_topk(name, instruction, chip, lambda: by_rows(name, instruction, machine, in_place, there))
+
+    def cholesky(
+        name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
+    ) -> Kernel:
+        return emit_cholesky(name, instruction, chip)
+
     def windows(
         name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
     ) -> Kernel:
         return emit_reduce_window(name, instruction, chip)
 
-    grids = {"reduce-window": windows, "scatter": scatter, "sort": sort}
+    grids = {"cholesky": cholesky, "reduce-window": windows, "scatter": scatter, "sort": sort, "topk": topk}
     algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
     return Target(
         name="gpu", costs=Costs(prologues=False, row_bytes=0),

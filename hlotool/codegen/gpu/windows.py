@@ -7,6 +7,7 @@ One grid reduces the parts; another one reduces what lies ahead of its own eleme
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Annotated
 
@@ -62,10 +63,8 @@ def emit_reduce_window(name: str, instruction: Instruction, chip: Chip) -> Kerne
 
 def _finished(unit: Unit, steps: Sequence[Step], scratch: int, why: str) -> Kernel:
     uses: Uses = (("parts of scans", scratch),) if scratch else ()
-    kernel = finish_kernel(unit, list(steps), scratch, uses)
     note = Note("windows", why, (("grids", len(steps)), ("blocks", steps[-1].tasks)))
-    return Kernel(kernel.declarations, kernel.library, kernel.definitions, kernel.steps, kernel.scratch,
-                  uses=uses, notes=(note,))  # fmt: skip
+    return replace(finish_kernel(unit, list(steps), scratch, uses), notes=(note,))
 
 
 def _code(grid: Grid, reduction: Reduction) -> Code:

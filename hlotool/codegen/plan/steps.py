@@ -8,8 +8,7 @@ is somewhere already.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import field
 
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.views import is_view
@@ -17,12 +16,12 @@ from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.plan.buffers import ALIASES, branch_computations
 from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Assignment, Value, array_leaves
-from hlotool.ir import OPCODES, Computation, Instruction, UnsupportedError, element_type
+from hlotool.ir import OPCODES, Computation, Instruction, element_type
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "CONTROL", "HOST", "NO_KERNEL", "HostCall", "KernelUse", "Routine", "Steps", "TaskLoop", "called", "inside",
-    "is_element", "is_scalar_code", "is_there", "last_position", "named", "needs_kernel",
+    "is_element", "is_scalar_code", "is_there", "last_position", "needs_kernel",
 ]  # fmt: skip
 
 CONTROL = frozenset({"while", "conditional"})
@@ -172,16 +171,3 @@ def last_position(instruction: Instruction, assignment: Assignment) -> int:
         return assignment.positions[instruction]
     *_, last = called(instruction)[-1]
     return last_position(last, assignment) + 4
-
-
-@contextmanager
-def named(instruction: Instruction) -> Iterator[None]:
-    """Refusals from deep inside name the instruction, and say where it was written."""
-    try:
-        yield
-    except UnsupportedError as error:
-        own = error.message.startswith(f"{instruction.name}:")
-        message = error.message if own else f"{instruction.name}: {error.message}"
-        (first, *_) = error.diagnostics
-        found = replace(first, message=message, location=first.location or instruction.location)
-        raise UnsupportedError(message, [found]) from error

@@ -45,12 +45,12 @@ from hlotool.codegen.plan.steps import (
     inside,
     is_element,
     is_scalar_code,
-    named,
 )
 from hlotool.codegen.plan.units import Piece
 from hlotool.codegen.plan.values import Copy, Value
 from hlotool.codegen.target import FunctionPlan
 from hlotool.ir import Computation, Instruction
+from hlotool.ir.refusals import named
 
 __all__ = ["write_function"]
 
