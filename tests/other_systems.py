@@ -108,13 +108,13 @@ class Libraries:
             return type("libSystem", (), {"sysctlbyname": lambda *_: -1})
         raise (TypeError if library is None else OSError)(f"no library {library}")
 
-    @property
-    def bzero(self) -> int:
-        """A function that macOS has, and LLVM calls there."""
-        return ctypes.cast(self._libc.bzero, ctypes.c_void_p).value or 0
+    def own(self) -> dict[str, int]:
+        """What code calls that the C library of every system has, macOS the first two."""
+        names = {"bzero": "bzero", "__bzero": "bzero", "fmod": "fmod", "fmodf": "fmodf"}
+        return {name: ctypes.cast(self._libc[own], ctypes.c_void_p).value or 0 for name, own in names.items()}
 
 
-def link_mach_o(here: Any, bzero: int) -> None:
+def link_mach_o(here: Any, own: dict[str, int]) -> None:
     """Have objects in Mach-O placed by the linker of this system, which knows nothing of the ``_`` before names."""
     from llvmlite import binding
 
@@ -125,8 +125,8 @@ def link_mach_o(here: Any, bzero: int) -> None:
             return super().import_symbol(f"_{name}", address)
 
         def add_current_process(self) -> Any:
-            for name in ("_bzero", "___bzero"):
-                super().import_symbol(name, bzero)
+            for name, address in own.items():
+                self.import_symbol(name, address)
             return self  # and nothing else of this process
 
     binding.JITLibraryBuilder = Builder
@@ -240,7 +240,7 @@ def cross_border(here: Any) -> None:
             return super().import_symbol(name, border.inwards(name, address))
 
         def add_current_process(self) -> Any:
-            return self  # nothing of this process
+            return self  # though the linker finds functions of the C library all the same
 
     own_address, own_enter = load.Library.address, callback.enter
     load._linker = own_linker(here)  # type: ignore[assignment]
@@ -275,7 +275,7 @@ def main(name: str, files: list[str]) -> None:
     import_all()
     if files:
         if name == "darwin":
-            link_mach_o(here, ctypes.CDLL.bzero)  # type: ignore[attr-defined]
+            link_mach_o(here, ctypes.CDLL.own())  # type: ignore[attr-defined]
         else:
             cross_border(here)
         for file in files:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import ROOT, Run, environment
-from libraries import COPIES
+from libraries import COPIES, ROUNDING
 from llvmlite import binding
 from object_symbols import symbols_of
 
@@ -219,7 +219,10 @@ def test_several_threads_call_at_once_with_the_switch() -> None:
 def test_all_is_imported_and_programs_run_on_other_systems(name: str, triple: str, tmp_path: Path) -> None:
     large = tmp_path / "large.hlo"
     large.write_text(LARGE)
-    files = [large, *(SAMPLES / f"{sample}.hlo" for sample in ("mean", "mlp_step", "while_loop", "lstm_cell"))]
+    rounding = tmp_path / "rounding.hlo"
+    rounding.write_text(ROUNDING)
+    samples = ("mean", "mlp_step", "while_loop", "lstm_cell")
+    files = [large, rounding, *(SAMPLES / f"{sample}.hlo" for sample in samples)]
     command = [sys.executable, ROOT / "tests" / "other_systems.py", name, *files]
     changes: dict[str, str | None] = {"HLOTOOL_CACHE": "off", "HLOTOOL_PORTABLE": None, "HLOTOOL_CPU": None}
     done = subprocess.run(command, capture_output=True, text=True, env=environment(**changes), check=False)
