@@ -215,7 +215,7 @@ def test_only_where_there_are_tiles() -> None:
     for machine in (named("host"), named("x86-64-v3"), replace(host(), features="+avx512bf16,+amx-tile,-amx-bf16")):
         assert not emit_dot("dot", spec, machine).helpers
         assert not library(machine)
-    assert emit_dot("dot", replace(spec, lhs="f64", rhs="f64", out="f64", accumulate="f64"), host()).helpers == ()
+    assert emit_dot("dot", dense(64, 64, 64, ("f64",) * 4), host()).helpers == ()
 
 
 def test_functions_of_many_programs_are_compiled_once(tmp_path: Any) -> None:

@@ -15,8 +15,8 @@ __all__ = ["library_product"]
 _LARGE: Annotated[int, Threshold("multiplications")] = 1 << 27
 """Of a product that is worth asking a library: those of 512 rows, columns and terms."""
 
-_LEAST = 64
-"""Rows, columns and terms."""
+_LEAST: Annotated[int, Threshold("rows, columns and terms")] = 64
+"""Of each of them, in such a product."""
 
 _MOST = 1 << 31
 """What libraries count up to."""
