@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch_graphs import run_lowered  # noqa: E402
+
+import hlotool.torch.ops  # noqa: E402, F401 - fills the table
+from hlotool.torch.lowering import LOWERINGS  # noqa: E402
 
 
 def close(function: Any, *arguments: Any) -> None:
@@ -96,3 +100,19 @@ def test_numbers_beside_narrow_floats_are_rounded_as_in_eager() -> None:
         for number, function in enumerate(functions):
             found = run_lowered(function, x, y)
             assert torch.equal(found, function(x, y)), (dtype, number)
+
+
+def test_lowerings_take_the_names_of_their_schemas() -> None:
+    """Those of this version of PyTorch, which change from one to the next."""
+    wrong = {}
+    for name, function in LOWERINGS.items():
+        space, operation, overload = name.split(".")
+        found = getattr(getattr(getattr(torch.ops, space), operation, None), overload, None)
+        if found is None:  # of another version
+            continue
+        parameters = inspect.signature(function).parameters
+        given = {argument.name for argument in found._schema.arguments}
+        needed = {n for n, p in parameters.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD} - {"c"}
+        if not needed <= given:
+            wrong[name] = needed - given
+    assert not wrong

@@ -60,9 +60,10 @@ def cdist(c: Context, x1: Instruction, x2: Instruction, p: float, compute_mode: 
 
 @lowering("aten._cdist_backward.default")
 def cdist_backward(
-    c: Context, grad_output: Instruction, x1: Instruction, x2: Instruction, p: float, cdist: Instruction
+    c: Context, x1: Instruction, x2: Instruction, p: float, cdist: Instruction, **gradient: Instruction
 ) -> Instruction:
-    """The gradient by the first rows; zero where a distance is."""
+    """The gradient by the first rows; zero where a distance is.  PyTorch 2.14 gave `gradient` another name."""
+    (upstream,) = gradient.values()
     lead, width = c.dimensions[:-2], sizes(x1)[-1]
     rank = len(lead) + 2
     if not (x1.shape.size and x2.shape.size):
@@ -75,7 +76,7 @@ def cdist_backward(
     away = Term(c, b.binary("subtract", first, second))
     size = abs(away)
     share, distance = (
-        Term(c, b.broadcast(c.expand(one, pairs), range(rank), whole)) for one in (grad_output, cdist)
+        Term(c, b.broadcast(c.expand(one, pairs), range(rank), whole)) for one in (upstream, cdist)
     )
     sign = away.call("sign")
     if p == 0:
