@@ -146,12 +146,8 @@ def _run(
 
     for operation in operations:
         match operation:
-            case Launch(function, blocks, threads, arguments):
-                session.launch(function, blocks, threads, [at(place) for place in arguments])
-            case Move(source, target, size):
-                session.move(at(target), at(source), size)
-            case Multiply():
-                _multiply(session, operation, at)
+            case Launch() | Move() | Multiply():
+                _replayed([operation], session, frame)
             case Loop(body=body, trips=int(trips)):
                 for _ in range(trips):
                     follow(body, frame)
