@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.codegen.gpu.chip import FAMILIES as CHIPS
@@ -36,7 +35,7 @@ from hlotool.runtime.cuda.blas import Blas, blas
 from hlotool.runtime.cuda.driver import CudaDevice, driver
 from hlotool.runtime.cuda.emulator import Emulator
 from hlotool.runtime.cuda.execution import Device, executor
-from hlotool.runtime.executable import Arrays, Executable, Memory
+from hlotool.runtime.executable import Arrays, Executable, Memory, refuse_call
 from hlotool.runtime.marshalling import check_arrays, marshalled
 from hlotool.runtime.object_code import assembly
 from hlotool.text.printer import print_module
@@ -84,7 +83,7 @@ def _compiled(chip: Chip, module: Module, options: CompileOptions) -> Executable
         sum(shape.byte_size for shape in program.outputs), program.constants.nbytes,
     )  # fmt: skip
     devices = topology_of(module).devices
-    run = _run(chip, program, options.log) if options.to_run else _refused
+    run = _run(chip, program, options.log) if options.to_run else refuse_call
 
     def work(device: EvaluatedDevice, arrays: Sequence[object]) -> Arrays:
         with on_device(device):
@@ -136,10 +135,6 @@ def _blocks(chip: Chip, count: int) -> list[tuple[int, int]]:
         return [(0, count)]
     stride, first = permutation(chip.order, count)
     return [(block, block + 1) for block in ((number * stride + first) % count for number in range(count))]
-
-
-def _refused(*arrays: object) -> NoReturn:
-    raise UnsupportedError("this executable was compiled to be looked at: compile it with to_run")
 
 
 def _code(chip: Chip, module: Module, options: CompileOptions, stage: str) -> tuple[str, ...]:

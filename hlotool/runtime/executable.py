@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hlotool.runtime.custom_calls import Site
     from hlotool.runtime.lapack import NativeSite
 
-__all__ = ["Executable", "Memory", "link"]
+__all__ = ["Executable", "Memory", "link", "refuse_call"]
 
 Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
 
@@ -276,7 +276,7 @@ def link(
         donated=program.assignment.aliases,
     )
     if not to_run:
-        return executable(run=_refused, work=_refused)
+        return executable(run=refuse_call, work=refuse_call)
     recorder = None if program.probes is None else Recorder(len(program.probes))
     entry = load_image(image, threads, symbols | (recorder.symbols if recorder else {}), sites)
     call = entry.function(image.releases_gil)
@@ -298,7 +298,8 @@ def link(
     )  # fmt: skip
 
 
-def _refused(*arrays: object) -> NoReturn:
+def refuse_call(*arrays: object) -> NoReturn:
+    """What is called in the place of code that was not to run."""
     raise UnsupportedError("this executable was compiled to be looked at: compile it with to_run")
 
 

@@ -23,7 +23,7 @@ from hlotool.runtime.target_machines import emitter
 if TYPE_CHECKING:
     from llvmlite import binding
 
-__all__ = ["CodeError", "assembly", "compiled", "has_raw_functions", "object_of", "with_header"]
+__all__ = ["CodeError", "assembly", "compiled", "has_raw_functions", "object_of", "with_attributes", "with_header"]
 
 
 class CodeError(RuntimeError):
@@ -53,8 +53,13 @@ def with_header(text: str, target: binding.TargetMachine, vscale: int = 0) -> st
     """`text` with the target's data layout put before its first line (line numbers stay as they are), for scalable
     vectors of `vscale` times 128 bits."""
     if vscale:
-        text = _DEFINE.sub(rf"\1 vscale_range({vscale},{vscale}) {{", text)
+        text = with_attributes(text, f"vscale_range({vscale},{vscale})")
     return f'target datalayout = "{target.target_data}" target triple = "{target.triple}" {text}'
+
+
+def with_attributes(text: str, attributes: str) -> str:
+    """`text`, each function that it defines having LLVM's `attributes` as well."""
+    return _DEFINE.sub(rf"\1 {attributes} {{", text)
 
 
 _DEFINE = re.compile(r"^(define .*) \{$", re.MULTILINE)

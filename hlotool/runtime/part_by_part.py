@@ -6,18 +6,18 @@ Arrays have places: those of the arguments come first, then those that the parts
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from hlotool.evaluate.devices import Device, World
 from hlotool.evaluate.interpreter import used_bits
-from hlotool.ir import Literal, Module, Shape, UnsupportedError, dtype_of
+from hlotool.ir import Literal, Module, Shape, dtype_of
 from hlotool.ir.devices import topology_of
 from hlotool.ir.effects import is_pure_computation
 from hlotool.lazy_dataclass import dataclass
-from hlotool.runtime.executable import Executable, Memory
+from hlotool.runtime.executable import Executable, Memory, refuse_call
 from hlotool.runtime.marshalling import check_arrays
 
 __all__ = ["Place", "Step", "program_of"]
@@ -58,7 +58,7 @@ def program_of(
 
     return Executable(
         module=module, parameters=tuple(parameters), outputs=tuple(outputs), memory=program.memory(outputs),
-        decisions=(), run=alone if to_run else _refused, work=program.work if to_run else _refused,
+        decisions=(), run=alone if to_run else refuse_call, work=program.work if to_run else refuse_call,
         devices=topology_of(module).devices, timeout=timeout, parts=tuple([step.executable for step in steps]),
     )  # fmt: skip
 
@@ -142,7 +142,3 @@ def _on(executable: Executable, device: Device) -> Callable[..., tuple[Array, ..
     """Runs a part as a device, where its backend knows of any."""
     work = executable.work
     return executable.run if work is None else lambda *arrays: work(device, arrays)
-
-
-def _refused(*arrays: object) -> NoReturn:
-    raise UnsupportedError("this executable was compiled to be looked at: compile it with to_run")

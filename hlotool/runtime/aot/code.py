@@ -30,7 +30,7 @@ from hlotool.runtime.aot.reflection import reflection_text
 from hlotool.runtime.aot.weights import HEAD, MAGIC, MULTIPLIERS, VERSION_AND_ORDER
 from hlotool.runtime.cache import compiler_identity, default_cache, objects_of
 from hlotool.runtime.native_text import native_text
-from hlotool.runtime.object_code import CodeError, with_header
+from hlotool.runtime.object_code import CodeError, with_attributes, with_header
 from hlotool.runtime.promotion import promote
 from hlotool.runtime.target_machines import target_machine
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["Code", "code_texts", "object_with", "offered", "table_of"]
 
 _ERRORS = {name: number for number, name in enumerate(CODES)}
-_DEFINE = re.compile(r"^(define [^\n]*) \{$", re.MULTILINE)
 _RANDOM = """  %status_at = getelementptr i64, ptr %args, i64 -1
   %status = load ptr, ptr %status_at
   %random_at = getelementptr i64, ptr %status, i64 4
@@ -81,7 +80,7 @@ def code_texts(programs: Sequence[Program], machine: Machine, level: int, random
     vectors = f"vscale_range({machine.vscale},{machine.vscale}) " if machine.vscale else ""
     features = f'attributes #0 = {{ {vectors}"target-cpu"="{machine.cpu}" "target-features"="{machine.features}" }}\n'
     texts = (with_variables(_HOST.sub(rf"@\1.{level}", text), place) for text in programs[0].texts)
-    return [_DEFINE.sub(r"\1 #0 {", text) + features for text in texts]
+    return [with_attributes(text, "#0") + features for text in texts]
 
 
 def object_with(code: Code, about: Mapping[str, object]) -> tuple[bytes, list[str]]:
