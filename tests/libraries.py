@@ -71,12 +71,12 @@ class Built:
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """Another processor: the system that its programs are for, what runs them here, its name if there are more, and
-    options that give the emulator what it has."""
+    options that give the emulator the same instructions."""
 
     triple: str
     emulator: str
     cpu: str | None = None
-    has: tuple[str, ...] = ()
+    emulator_options: tuple[str, ...] = ()
 
     @property
     def compiler(self) -> str:
@@ -219,7 +219,7 @@ def run_driver(
     given = map(_swapped, arrays) if swaps else arrays
     (built.folder / "in").write_bytes(b"".join(array.tobytes() for array in given))
     weights = f"{built.name}.weights" if built.library.weights else ""
-    emulator = [] if on is None else [on.emulator, *on.has]
+    emulator = [] if on is None else [on.emulator, *on.emulator_options]
     words = [*under, *emulator, f"./{program.name}", entry, "in", "out", weights, threads]
     assert ran(words, built.folder, code, timeout).splitlines() == [says]
     data, results, at = (built.folder / "out").read_bytes(), [], 0

@@ -115,7 +115,7 @@ def test_vectors_of_another_size_are_a_code(name: str, bits: int, tmp_path: Path
     foreign, module = usable(name), one_module(open_source(SAMPLES / "mlp_step.hlo"))
     arrays = random_inputs(module, 3)
     built = build(module, tmp_path, machines=[foreign.machine])
-    other = replace(foreign, has=vectors_of(bits) if bits else ("-cpu", "cortex-a72"))
+    other = replace(foreign, emulator_options=vectors_of(bits) if bits else ("-cpu", "cortex-a72"))
     run_driver(built, arrays, says="this processor lacks instructions that the code uses", code=1, on=other)
 
 

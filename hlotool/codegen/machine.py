@@ -72,8 +72,8 @@ class Machine:
         return self.triple.startswith("wasm32")
 
     @property
-    def has_threads(self) -> bool:
-        """Whether it runs thousands of tasks at once, each in a thread that is slow on its own."""
+    def is_gpu(self) -> bool:
+        """Whether it is a graphics processor: thousands of tasks at once, each in a thread that is slow on its own."""
         return self.architecture in _GRAPHICS
 
     @property
@@ -83,7 +83,7 @@ class Machine:
 
     @property
     def vscale(self) -> int:
-        """How often 128 bits scalable vectors have, where code is for such of one size (SVE); 0 where it is not."""
+        """LLVM's vscale: code is for scalable vectors (SVE) of `vscale` times 128 bits; 0 if it is for none."""
         wide = self.architecture == "aarch64" and self.has("sve") and self.vector_bits > 128
         return self.vector_bits // 128 if wide else 0
 

@@ -70,14 +70,14 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         _note_strides(strides, own, value)
         return own
 
-    own_number: dict[fx.Node, int] = {}
+    own: dict[fx.Node, tuple[int, Leaf]] = {}
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     for number, node in enumerate(placeholders):
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
             inputs.append(number)
-            own_number[node] = len(parameters)
             env[node] = parameter(value, node.name)
+            own[node] = (len(parameters) - 1, parameters[-1])
         else:
             env[node] = value
     for node in graph_module.graph.nodes:
@@ -91,7 +91,6 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
             if target is not None:  # who reads it behind this reads what was written
                 env[target] = env[node]
         elif node.op == "output":
-            own = {target: (number, parameters[number]) for target, number in own_number.items()}
             roots, results, changed = _results(builder, node, env, own)
             entry.root = builder.tuple(roots)
         elif node.op not in ("placeholder", "get_attr"):
@@ -156,9 +155,11 @@ def attribute_of(owner: Any, path: str) -> Any:
 def _results(
     builder: Builder, node: fx.Node, env: Mapping[fx.Node, Any], own: Mapping[fx.Node, tuple[int, Leaf]]
 ) -> tuple[list[Instruction], list[Leaf | int | float | bool | None], dict[int, int]]:
-    """The arrays that leave, all results, and for parameters that are written to the array that is.
+    """The arrays of the module's root; the graph's results; and the parameters that are written to, with the number of
+    the array that is written.
 
-    Arrays lie as PyTorch's tensors do, or as the parameter does, of those that are its `own`.
+    An array lies in memory as PyTorch's tensor does, or as the parameter that it is written to; `own` has the number
+    and the leaf of each placeholder's parameter.
     """
     arrays: list[Instruction] = []
     results: list[Leaf | int | float | bool | None] = []

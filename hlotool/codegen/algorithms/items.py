@@ -45,7 +45,7 @@ def item_kernel(
 
 def _tasks(unit: Unit, slot: int) -> int:
     """How many tasks there may be, each with so many bytes of scratch."""
-    if unit.machine is None or not unit.machine.has_threads:
+    if unit.machine is None or not unit.machine.is_gpu:
         return TASKS
     return max(TASKS, min(_THREADS, _SCRATCH // max(1, slot)))
 

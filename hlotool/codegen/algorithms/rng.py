@@ -120,7 +120,7 @@ def emit_rng_bit_generator(name: str, instruction: Instruction, machine: Machine
 
 def _chunk(unit: Unit) -> int:
     """Counters per task."""
-    return 1 if unit.machine is not None and unit.machine.has_threads else _CHUNK
+    return 1 if unit.machine is not None and unit.machine.is_gpu else _CHUNK
 
 
 def _state_step(unit: Unit, name: str, counters: int, state: _State) -> Step:

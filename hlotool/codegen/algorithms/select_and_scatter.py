@@ -65,7 +65,7 @@ def emit_select_and_scatter(name: str, instruction: Instruction, machine: Machin
         operand=data, source=updates, out=out,
     )  # fmt: skip
     task = begin_tasks(f)
-    alone = columns if machine.has_threads else 1  # columns with tasks of their own
+    alone = columns if machine.is_gpu else 1  # columns with tasks of their own
     beside, own = columns // alone, task.index % alone
     lead = task.index // alone
     region = lead * (prod(base) * columns) + own
