@@ -1,18 +1,20 @@
-"""``dataclass`` of the standard library, whose classes get each method when it is first looked up.
+"""``dataclass`` of the standard library, whose classes get each method, and their `fields`, when these are looked up.
 
-The standard one writes the text of every method and has Python compile it where a class is defined: half a millisecond
-a class, which was half of what importing hlotool took.  Most programs use few of its classes, and few of their methods.
+The standard one writes the text of every method and has Python compile it where a class is defined, and looks at every
+annotation several times: half a millisecond a class, which was half of what importing hlotool took.  Most programs use
+few of its classes, and few of their methods.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Generic
 
 __all__ = ["dataclass"]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from dataclasses import dataclass
     from typing import Any
 else:
@@ -23,18 +25,20 @@ else:
         """As `dataclasses.dataclass`, which says what the options mean."""
 
         def decorate(cls: type[Any]) -> type[Any]:
-            given = {"slots": slots, "kw_only": kw_only}
-            if any(map(dataclasses.is_dataclass, cls.__bases__)):  # a frozen class does not inherit from others
-                given["frozen"] = frozen
-            made = dataclasses.dataclass(init=False, eq=False, repr=False, **given)(cls)
+            rows = _rows(cls, kw_only) if slots else None
+            made = _processed(cls, frozen, slots, kw_only) if rows is None else _slotted(cls, rows)
             has_hash = vars(made).get("__hash__") is not None
             wanted = ["__init__"] + ["__repr__"] * repr + ["__eq__"] * eq + ["__hash__"] * (eq and frozen)
             for name in wanted:
                 if name not in vars(made) or (name == "__hash__" and not has_hash):
-                    setattr(made, name, _Late(made, name))
+                    setattr(made, name, _Late(made, name, rows))
             if eq and not frozen and not has_hash:
                 made.__hash__ = None
-            made.__dataclass_params__.frozen = frozen
+            if rows is None:
+                made.__dataclass_params__.frozen = frozen
+            else:
+                for name in _OF_FIELDS:
+                    setattr(made, name, _LateFields(made, name, rows, frozen))
             if frozen:
                 made.__setattr__, made.__delattr__ = _refuse_assignment, _refuse_deletion
                 if slots:
@@ -44,38 +48,174 @@ else:
         return decorate
 
 
+_OF_FIELDS = ("__dataclass_fields__", "__dataclass_params__")
+_NONE = dataclasses.MISSING
+
+
+class _Row:
+    """A field, as far as classes and their methods are about it: `given` is what the class has under its name."""
+
+    __slots__ = ("compare", "default", "factory", "given", "hash", "init", "kw_only", "name", "type")
+
+    def __init__(self, name: str, kind: Any, given: Any, kw_only: bool) -> None:
+        self.name, self.type, self.given = name, kind, given
+        self.default, self.factory, self.kw_only = given, _NONE, kw_only
+        self.init, self.compare, self.hash = True, True, True
+        if isinstance(given, dataclasses.Field):
+            self.default, self.factory, self.init, self.compare = (
+                given.default, given.default_factory, given.init, given.compare
+            )  # fmt: skip
+            self.hash = given.compare if given.hash is None else given.hash
+            self.kw_only = kw_only if given.kw_only is _NONE else bool(given.kw_only)
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether it has a default."""
+        return self.default is not _NONE or self.factory is not _NONE
+
+
+def _rows(cls: type[Any], kw_only: bool) -> list[_Row] | None:
+    """The fields of a class; None where the standard library has to say which these are, or what is wrong with them."""
+    if type(cls) is not type or any(base is not object and base is not Generic for base in cls.__bases__):
+        return None
+    own, rows, is_optional = vars(cls), [], False
+    for name, kind in cls.__annotations__.items():
+        if not isinstance(kind, str) or "InitVar" in kind or "KW_ONLY" in kind:
+            return None
+        if kind.startswith("ClassVar"):
+            continue
+        row = _Row(name, kind, own.get(name, _NONE), kw_only)
+        is_later = is_optional and row.init and not row.kw_only and not row.is_optional
+        if "ClassVar" in kind or row.default.__class__.__hash__ is None or is_later:
+            return None
+        is_optional |= row.init and not row.kw_only and row.is_optional
+        rows.append(row)
+    return rows
+
+
+def _processed(cls: type[Any], frozen: bool, slots: bool, kw_only: bool) -> type[Any]:
+    """The class with its fields, by the standard library."""
+    given = {"slots": slots, "kw_only": kw_only}
+    if any(map(dataclasses.is_dataclass, cls.__bases__)):  # a frozen class does not inherit from others
+        given["frozen"] = frozen
+    return dataclasses.dataclass(init=False, eq=False, repr=False, **given)(cls)
+
+
+def _slotted(cls: type[Any], rows: Sequence[_Row]) -> type[Any]:
+    """A new class with slots for the fields: that cannot be changed later."""
+    content = dict(vars(cls))
+    if "__slots__" in content:
+        raise TypeError(f"{cls.__name__} already specifies __slots__")
+    content["__slots__"] = tuple([row.name for row in rows])
+    for name in (*content["__slots__"], "__dict__", "__weakref__"):
+        content.pop(name, None)
+    content.setdefault("__match_args__", tuple([row.name for row in rows if row.init and not row.kw_only]))
+    content.setdefault("__replace__", _replaced)
+    made = type(cls.__name__, cls.__bases__, content)
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+_FEW = 8
+"""Instances that are made without the text of a method: most classes have no more in a small program."""
+
+
 class _Late:
-    """The method `name` of the dataclass `cls`, until somebody looks it up."""
+    """The method `name` of the dataclass `cls`, until somebody looks it up; the standard library knows its fields if
+    `rows` are None."""
 
-    __slots__ = ("_class", "_name")
+    __slots__ = ("_class", "_left", "_name", "_rows")
 
-    def __init__(self, cls: type[Any], name: str) -> None:
-        self._class, self._name = cls, name
+    def __init__(self, cls: type[Any], name: str, rows: Sequence[_Row] | None) -> None:
+        self._class, self._name, self._rows = cls, name, rows
+        self._left = _FEW if name == "__init__" and rows is not None else 0
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        if self._left and type(instance) is self._class:
+            self._left -= 1
+            return partial(self._set_fields, instance)
+        return self._method().__get__(instance, owner)
+
+    def _method(self) -> Any:
         cls, name = self._class, self._name
-        method = _init(cls) if name == "__init__" else _other(cls, name)
+        if name == "__repr__":
+            method = _repr(cls)
+        else:
+            rows = self._rows
+            if rows is None:
+                rows = [_Row(row.name, row.type, row, False) for row in dataclasses.fields(cls)]
+            method = _init(cls, rows) if name == "__init__" else _eq(rows) if name == "__eq__" else _hash(rows)
         method.__qualname__, method.__module__ = f"{cls.__qualname__}.{name}", cls.__module__
         setattr(cls, name, method)
-        return method.__get__(instance, owner)
+        return method
+
+    def _set_fields(self, instance: Any, *given: Any, **named: Any) -> None:
+        """What ``__init__`` does, which takes as long to write as this takes a dozen times."""
+        rows = self._rows
+        assert rows is not None
+        places = [row.name for row in rows if row.init and not row.kw_only]
+        values = {**dict(zip(places, given, strict=False)), **named}
+        wanted = {row.name for row in rows if row.init and (row.name in values or not row.is_optional)}
+        if len(values) < len(given) + len(named) or values.keys() != wanted:
+            self._method()(instance, *given, **named)  # which says what is wrong
+            return
+        for row in rows:
+            if row.name in values:
+                object.__setattr__(instance, row.name, values[row.name])
+            elif row.is_optional:
+                value = row.default if row.factory is _NONE else row.factory()
+                object.__setattr__(instance, row.name, value)
+        if hasattr(self._class, "__post_init__"):
+            instance.__post_init__()
 
 
-def _init(cls: type[Any]) -> Any:
+class _LateFields:
+    """What the standard library keeps of the fields of a dataclass, under this `name`, until somebody asks."""
+
+    __slots__ = ("_class", "_frozen", "_name", "_rows")
+
+    def __init__(self, cls: type[Any], name: str, rows: Sequence[_Row], frozen: bool) -> None:
+        self._class, self._name, self._rows, self._frozen = cls, name, rows, frozen
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        rows = [(row.name, row.type, _field(row)) for row in self._rows]
+        made = _made(rows, self._class.__module__, init=False, repr=False, eq=False)
+        made.__dataclass_params__.frozen = self._frozen
+        for name in _OF_FIELDS:
+            setattr(self._class, name, getattr(made, name))
+        return getattr(made, self._name)
+
+
+def _field(row: _Row) -> Any:
+    found = row.given
+    if not isinstance(found, dataclasses.Field):
+        found = dataclasses.field() if found is _NONE else dataclasses.field(default=found)
+    found.kw_only = row.kw_only
+    return found
+
+
+def _made(rows: Iterable[tuple[str, Any, Any]], module: str, **options: Any) -> Any:
+    """A class that the standard library makes."""
+    named = {"__doc__": "-", "__module__": module}  # else it would write down what the class is called with
+    return dataclasses.make_dataclass("Written", rows, namespace=named, match_args=False, **options)
+
+
+def _init(cls: type[Any], rows: Sequence[_Row]) -> Any:
     """The method that sets all fields.  (`make_dataclass` would write those that refuse assignments as well.)"""
     known: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
     parameters: dict[bool, list[str]] = {False: ["self"], True: []}
-    assign = "_set(self, {!r}, {})" if cls.__dataclass_params__.frozen else "self.{} = {}"
+    assign = "self.{} = {}" if cls.__setattr__ is not _refuse_assignment else "_set(self, {!r}, {})"
     lines, types = [], {}
-    for row in dataclasses.fields(cls):
+    for row in rows:
         name, value, default = row.name, row.name, ""
-        if row.default_factory is not dataclasses.MISSING:
-            known[f"_make_{name}"], default = row.default_factory, "_factory"
+        if row.factory is not _NONE:
+            known[f"_make_{name}"], default = row.factory, "_factory"
             value = f"_make_{name}() if {name} is _factory else {name}" if row.init else f"_make_{name}()"
-        elif row.default is not dataclasses.MISSING:
+        elif row.default is not _NONE:
             known[f"_default_{name}"], default = row.default, f"_default_{name}"
             value = name if row.init else default
         if row.init:
-            parameters[bool(row.kw_only)].append(f"{name}={default}" if default else name)
+            parameters[row.kw_only].append(f"{name}={default}" if default else name)
             types[name] = row.type
         if row.init or default:
             lines.append(assign.format(name, value))
@@ -95,14 +235,45 @@ class _Factory:
 
 
 _FACTORY = _Factory()
-_WRITTEN_WITH = {"__repr__": {"repr": True}, "__eq__": {"eq": True}, "__hash__": {"unsafe_hash": True}}
 
 
-def _other(cls: type[Any], name: str) -> Any:
-    """One of the other methods, as the standard library writes it for the fields of `cls`."""
+def _eq(rows: Sequence[_Row]) -> Any:
+    """The method that says whether two instances have equal fields."""
+    names = [row.name for row in rows if row.compare]
+    return _written(
+        "def __eq__(self, other):\n"
+        " if other.__class__ is not self.__class__: return NotImplemented\n"
+        f" return {_values('self', names)} == {_values('other', names)}",
+        "__eq__",
+    )
+
+
+def _hash(rows: Sequence[_Row]) -> Any:
+    """The method that hashes the fields."""
+    names = [row.name for row in rows if row.hash]
+    return _written(f"def __hash__(self): return hash({_values('self', names)})", "__hash__")
+
+
+def _values(owner: str, names: Sequence[str]) -> str:
+    """The text of a tuple of attributes."""
+    return f"({''.join(f'{owner}.{name}, ' for name in names)})"
+
+
+def _written(text: str, name: str) -> Any:
+    known: dict[str, Any] = {}
+    exec(text, known)
+    return known[name]
+
+
+def _repr(cls: type[Any]) -> Any:
+    """The method that shows the fields, as the standard library writes it."""
     rows = [(row.name, row.type, row) for row in dataclasses.fields(cls)]
-    options: dict[str, Any] = {"init": False, "repr": False, "eq": False, "match_args": False, **_WRITTEN_WITH[name]}
-    return vars(dataclasses.make_dataclass("Written", rows, namespace={"__doc__": "-"}, **options))[name]
+    return vars(_made(rows, cls.__module__, init=False, eq=False))["__repr__"]
+
+
+def _replaced(self: Any, /, **changes: Any) -> Any:
+    """A copy with other values in some fields: what `copy.replace` calls."""
+    return dataclasses.replace(self, **changes)
 
 
 def _refuse_assignment(self: object, name: str, value: object) -> None:

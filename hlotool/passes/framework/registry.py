@@ -242,7 +242,7 @@ def deferred_pass(pass_name: str) -> type[Pass]:
 
 def _fault(pass_class: type[Pass]) -> str:
     """Why a class of another package is no frozen dataclass whose fields are options; nothing where it is one."""
-    if not getattr(vars(pass_class).get("__dataclass_params__"), "frozen", False):
+    if "__dataclass_params__" not in vars(pass_class) or not getattr(pass_class, "__dataclass_params__").frozen:
         return "it has to be a frozen dataclass, @dataclass(frozen=True, slots=True), whose fields are its options"
     try:
         options = pass_options(pass_class).values()
