@@ -70,6 +70,7 @@ def compile_module(
     to_run: bool = True,
     finite_loops: bool = True,
     profiled: bool = False,
+    quick_calls: bool = True,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -98,6 +99,9 @@ def compile_module(
 
     A `profiled` program says how long its steps take (`Executable.recorder`, `hlotool.harness.profile`); that of a
     backend without native code says nothing.
+
+    Without `quick_calls` nothing is made ready for calls from Python, which then take longer: for those who call the
+    code by its address (`Executable.entry`).
 
     Loops are taken to end, as XLA takes them: one whose results nobody reads is removed.  Without `finite_loops` those
     stay of which it is not known that they end.
@@ -141,6 +145,7 @@ def compile_module(
         strict=is_strict(strict),
         to_run=to_run,
         profiled=profiled,
+        quick_calls=quick_calls,
     )
     if options.donation.arguments:
         _check_donation(module, backend, found)

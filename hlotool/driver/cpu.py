@@ -91,8 +91,9 @@ def _native(module: Module, options: CompileOptions, verify: bool) -> Executable
         with compilation(machine, target.library, options.threads, options.to_run) as units:
             program = build(lowered, machine, options.donation, log, units.begin, target, options.profiled)
             executable = link(
-                program, lowered, machine, units, log.decisions, options.threads, options.timeout, options.to_run
-            )
+                program, lowered, machine, units, log.decisions, options.threads, options.timeout, options.to_run,
+                options.quick_calls,
+            )  # fmt: skip
         return marshalled(executable, *program_shape(module))
 
     return with_simpler_kernels(made, lowered, options, partial(_refused, lowered, options))

@@ -26,7 +26,7 @@ class CompileOptions:
     machine's own), which runs on `threads` (None: as many as there are) and may take `timeout` seconds.  What is
     decided goes into `log`.  `donation` names arguments that may be overwritten.  If `strict`, a part of the compiler
     that fails ends the compilation.  If not `to_run`, what comes of it is looked at only.  If `profiled`, native code
-    says how long its steps take.
+    says how long its steps take.  If not `quick_calls`, native code is called by its address, and seldom from Python.
     """
 
     pipeline: Pipeline
@@ -40,6 +40,7 @@ class CompileOptions:
     strict: bool = True
     to_run: bool = True
     profiled: bool = False
+    quick_calls: bool = True
 
 
 _MOST = 1024

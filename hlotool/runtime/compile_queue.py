@@ -10,12 +10,13 @@ import ctypes
 from collections.abc import Callable
 from functools import cache
 
+from hlotool.codegen.kernel import PLUMBING
 from hlotool.codegen.machine import Machine, host
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
-from hlotool.runtime.object_code import compiled
+from hlotool.runtime.object_code import compiled, with_attributes
 from hlotool.runtime.once import once
 from hlotool.runtime.parts import part
 from hlotool.runtime.promotion import pass_functions
@@ -113,7 +114,8 @@ def _code() -> _Code:
     from llvmlite.binding import ffi
 
     machine = host()
-    library = load(compiled([_text() + _parts(machine)], machine, cache=default_cache()), _symbols())
+    text = with_attributes(_text() + _parts(machine), PLUMBING)
+    library = load(compiled([text], machine, cache=default_cache()), _symbols())
     words, emitter = ctypes.POINTER(ctypes.c_size_t), ffi.LLVMTargetMachineRef
     return _Code(
         ctypes.CFUNCTYPE(None, words, emitter, emitter)(library.address("hlo_compile_all")),

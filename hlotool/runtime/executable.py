@@ -241,10 +241,12 @@ def link(
     threads: int | None = None,
     timeout: float | None = None,
     to_run: bool = True,
+    quick_calls: bool = True,
 ) -> Executable:
     """Load `program`, whose `units` are being compiled; nothing is loaded, and calls are refused, if not `to_run`.
 
-    `timeout` is the number of seconds that a run may take.  UnsupportedError names a custom call without a handler.
+    `timeout` is the number of seconds that a run may take.  Without `quick_calls` the executable's function is its entry.
+    UnsupportedError names a custom call without a handler.
     """
     sites = _sites(program.host_calls)
     symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
@@ -279,7 +281,7 @@ def link(
         return executable(run=refuse_call, work=refuse_call)
     recorder = None if program.probes is None else Recorder(len(program.probes))
     entry = load_image(image, threads, symbols | (recorder.symbols if recorder else {}), sites)
-    call = entry.function(image.releases_gil)
+    call = entry.function(image.releases_gil) if quick_calls else entry
 
     def work(device: Device, arrays: Sequence[object]) -> Arrays:
         with on_device(device):

@@ -39,12 +39,12 @@ from hlotool.runtime.once import once
 from hlotool.runtime.parts import python_function
 from hlotool.system import system
 
-__all__ = ["Method", "builtin", "method", "usable", "with_table"]
+__all__ = ["Method", "builtin", "builtin_of", "method", "usable", "with_table"]
 
 # Offsets in NumPy's PyArrayObject_fields on 64-bit machines.
 _TYPE, _DATA, _RANK, _DIMENSIONS, _DTYPE, _FLAGS, _HANDLER = 8, 16, 24, 32, 56, 64, 88
 _C_CONTIGUOUS, _OWNS_DATA, _ALIGNED, _WRITEABLE = 0x1, 0x4, 0x100, 0x400
-_FASTCALL = 0x80
+_TAKES_ONE, _FASTCALL = 0x8, 0x80
 
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
 Arrays: TypeAlias = tuple[npt.NDArray[Any], ...]
@@ -67,19 +67,25 @@ class _ArgumentTable(np.ndarray[Any, Any]):
     kept: object
 
 
-def method(address: int, doc: bytes) -> Method:
-    """The definition of a METH_FASTCALL function; it must live as long as the builtins that are made of it."""
-    return Method(b"call", address, _FASTCALL, doc)
+def method(address: int, doc: bytes, takes_one: bool = False) -> Method:
+    """The definition of a METH_FASTCALL function, or of one that `takes_one` argument (METH_O); it must live as long as
+    the builtins that are made of it."""
+    return Method(b"call", address, _TAKES_ONE if takes_one else _FASTCALL, doc)
+
+
+def builtin_of(definition: Method, owner: object) -> Callable[..., Any]:
+    """A builtin whose ``self`` is `owner`."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    function: Callable[..., Any] = make(ctypes.addressof(definition), owner, None)
+    return function
 
 
 def with_table(definition: Method, words: Sequence[int], kept: object) -> Callable[..., Any]:
     """A builtin whose ``self`` is a table of 64-bit `words`, and which keeps what these point to alive."""
     table = np.array(words, np.uint64).view(_ArgumentTable)
     table.kept = kept
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    function: Callable[..., Any] = make(ctypes.addressof(definition), table, None)
-    return function
+    return builtin_of(definition, table)
 
 
 def builtin(

@@ -21,12 +21,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from hlotool.codegen.kernel import PLUMBING
 from hlotool.codegen.machine import Machine, host
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
-from hlotool.runtime.object_code import compiled
+from hlotool.runtime.object_code import compiled, with_attributes
 from hlotool.runtime.once import once
 from hlotool.system import memory_bytes, system
 
@@ -143,8 +144,10 @@ def _limit() -> int:
 
 
 def _text(machine: Machine, limit: int) -> str:
-    """The allocator's LLVM IR."""
+    """The allocator's LLVM IR, for the quick emitter: code by the usual one is half a nanosecond quicker."""
     if system().portable:
-        return native_text("allocator", ADVISE="", LIMIT=limit)
-    advise = "%advised = call i32 @madvise(ptr %data, i64 %capacity, i32 14)"
-    return "declare i32 @madvise(ptr, i64, i32)\n" + native_text("allocator", ADVISE=advise, LIMIT=limit)
+        text = native_text("allocator", ADVISE="", LIMIT=limit)
+    else:
+        advise = "%advised = call i32 @madvise(ptr %data, i64 %capacity, i32 14)"
+        text = "declare i32 @madvise(ptr, i64, i32)\n" + native_text("allocator", ADVISE=advise, LIMIT=limit)
+    return with_attributes(text, PLUMBING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from hlotool.analysis.donation import buffer_donors
+from hlotool.analysis.donation import Donate, buffer_donors
 from hlotool.driver import compile_module, optimise
 from hlotool.driver.fallback import fall_back, reason_of
 from hlotool.ir import Module, Shape, UnsupportedError
@@ -58,7 +58,9 @@ def made_of(program: bytes, form: str, options: bytes, settings: Options, availa
         targets = with_callbacks(module, callbacks)  # changes the module
         plain = all(is_plain(shape) for shape in (*parameters, *outputs) if shape.is_array)
         # Subnormal numbers are zeros, as they are on JAX's own CPU platform.
-        executable = compile_module(module, donate="declared" if plain else (), flush_denormals=True)
+        # Native code calls the entry.
+        donate: Donate = "declared" if plain else ()
+        executable = compile_module(module, donate=donate, flush_denormals=True, quick_calls=False)
     except (UnsupportedError, RecursionError, MemoryError) as error:
         forget(targets)
         if calls_python(module) and not callbacks:  # jaxlib would not look whether they are there

@@ -24,9 +24,10 @@ from hlotool.codegen.machine import host
 from hlotool.ir import dtype_of
 from hlotool.jax.pjrt.interface import HEAD, layout
 from hlotool.runtime.cache import default_cache
+from hlotool.runtime.fastcall import Method, builtin_of, method
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.memory import allocator
-from hlotool.runtime.object_code import compiled
+from hlotool.runtime.object_code import compiled, with_attributes
 from hlotool.runtime.once import once
 from hlotool.runtime.parts import part, python_function
 
@@ -79,8 +80,7 @@ _ORDER, _HEAD_OF_BUFFER = 9, 12
 
 _provided: dict[str, int] = {}
 _kept: list[object] = []
-_callables = (ctypes.c_uint64 * 128)()
-_numbers = iter(range(len(_callables)))
+_CALLED = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_size_t)
 
 
 def provide(name: str, function: object, address: int) -> None:
@@ -95,11 +95,19 @@ def pointer(name: str) -> int:
 
 
 def python_pointer(function: Callable[[int], int]) -> int:
-    """The address of a native function that calls one of Python's, as ``execute.ll`` says; there are 128 of them."""
-    number = next(_numbers)
-    _callables[number] = id(function)
-    _kept.append(function)
-    return pointer(f"python_{number}")
+    """The address of a C function that calls one of Python's, and gives back what that does.
+
+    ctypes makes C functions quickly, but loses what is raised in one of them, and Ctrl-C can come at any time.  So what
+    it calls is a builtin, around which it runs no code of Python's: ``execute.ll`` says how that sees to Ctrl-C.
+    """
+    called = _CALLED(builtin_of(_python_called(), function))
+    _kept.append(called)
+    return int(ctypes.cast(called, ctypes.c_void_p).value or 0)
+
+
+@once
+def _python_called() -> Method:
+    return method(pointer("python_called"), b"Call a function of the plug-in.", takes_one=True)
 
 
 def ended_executables() -> int:
@@ -250,9 +258,9 @@ def _library() -> Library:
     folder = files("hlotool.jax.pjrt").joinpath("native")
     texts = [folder.joinpath(f"{name}.ll").read_text(encoding="utf-8") for name in ("objects", "execute")]
     text = Template("\n".join(texts)).substitute(values)
-    text += "".join([*map(_getter, _GETTERS), *map(_caller, range(len(_callables)))])
+    text += "".join(map(_getter, _GETTERS))
     for name in ("clock", "nap"):
-        text += part(name, machine).replace(" nounwind {", f" nounwind {PLUMBING} {{")
+        text += with_attributes(part(name, machine), PLUMBING)
     sizes = [_item_size(number) for number in range(64)]
     table = (ctypes.c_int64 * 64)(*sizes)
     _kept.append(table)
@@ -262,8 +270,7 @@ def _library() -> Library:
         "PyLong_FromVoidPtr", "PyErr_Clear", "PyErr_ExceptionMatches",
     )  # fmt: skip
     symbols = {name: python_function(name) for name in names} | _provided
-    own = {"size_of": ctypes.addressof(table), "callables": ctypes.addressof(_callables)}
-    own["KeyboardInterrupt"] = id(KeyboardInterrupt)
+    own = {"size_of": ctypes.addressof(table), "KeyboardInterrupt": id(KeyboardInterrupt)}
     symbols |= {name: allocator().library.address(name) for name in ("hlo_malloc", "hlo_free")}
     return load(compiled([text], machine, cache=default_cache()), symbols | own)
 
@@ -291,13 +298,3 @@ def _getter(name: str) -> str:
             f"  store {kind} %{field}, ptr %{field}_at",
         ]
     return "\n".join(["", *lines, "  ret ptr null", "}", ""])
-
-
-def _caller(number: int) -> str:
-    """A function that calls Python's function of this number."""
-    return f"""
-define ptr @python_{number}(ptr %args) nounwind {PLUMBING} {{
-  %error = call ptr @python_numbered(i64 {number}, ptr %args)
-  ret ptr %error
-}}
-"""

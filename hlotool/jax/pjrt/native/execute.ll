@@ -7,7 +7,6 @@
 ;   15 references  16 the next one in the list of those without references
 
 @failed = external global i8
-@callables = external global [128 x ptr]
 @KeyboardInterrupt = external global i8
 
 declare i32 @PyGILState_Ensure()
@@ -96,13 +95,13 @@ end:
   ret ptr %error
 }
 
-; The same by the number of the function.
-define internal ptr @python_numbered(i64 %number, ptr %args) nounwind noinline optnone {
-  %at = getelementptr [128 x ptr], ptr @callables, i64 0, i64 %number
-  %function = load ptr, ptr %at
+; A builtin function of Python's, whose self is another function: the address of arguments in, that of an error out.
+define ptr @python_called(ptr %function, ptr %address) nounwind noinline optnone {
+  %args = call ptr @PyLong_AsVoidPtr(ptr %address)
   %error = call ptr @python(ptr %function, ptr %args)
   %left = call ptr @settled(ptr %error, i64 ${INTERRUPTED})
-  ret ptr %left
+  %number = call ptr @PyLong_FromVoidPtr(ptr %left)
+  ret ptr %number
 }
 
 ; The error for what was raised in this thread, if anything was.
