@@ -29,8 +29,11 @@ COPIED = {
 """Where the files of the package lie where they are part of hlotool."""
 
 LINES = [
-    ("passes/simplify/algebra/__init__.py", "    narrowing,\n", "    opposites,\n"),
-    ("passes/simplify/algebra/__init__.py", "    *narrowing.RULES,\n", "    *opposites.RULES,\n"),
+    (
+        "passes/simplify/algebra/__init__.py",
+        '    "gathering": ("", "gather scatter"),\n',
+        '    "opposites": ("signed integers", "maximum"),\n',
+    ),
     (
         "passes/framework/registry.py",
         "PASSES: dict[str, str] = {\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, Module, clone_module, dtype_o
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
 from hlotool.passes.framework.instruments import VerifyEach
-from hlotool.passes.framework.patterns import number, opcodes_of
+from hlotool.passes.framework.patterns import KINDS, number, opcodes_of
 from hlotool.passes.framework.rewriter import Rewriter, apply_rules, rule, rule_table
-from hlotool.passes.simplify.algebra import IDENTITIES, RECIPROCAL_RULES, RULES
+from hlotool.passes.simplify.algebra import SUBJECTS, all_identities, all_rules, rules_for
+from hlotool.passes.simplify.algebra.arithmetic import RECIPROCAL_RULES
 from hlotool.passes.simplify.algebra.identities_float import ROUNDING_IDENTITIES
 from hlotool.passes.simplify.convert_mover import RULES as CONVERT_RULES
 from hlotool.passes.simplify.convert_mover import dot_of_bf16
@@ -124,6 +126,7 @@ def optimised(module: Module, pipeline: str, log: DecisionLog | None = None) -> 
     return copy
 
 
+RULES, IDENTITIES = all_rules(), all_identities()
 ALL_RULES = (*RULES, *RECIPROCAL_RULES, *MOVER_RULES, *CONVERT_RULES, dot_of_bf16)
 ROUNDING_RULES = {"divide-by-root", "divide-by-exponential", "power-small", "power-inverse", "power-half",
                   "divide-by-softmax-sum", "divide-constant",
@@ -200,6 +203,16 @@ def test_every_rule_has_an_example() -> None:
     assert all(r.help.endswith(".") or "." in r.help for r in RULES)
 
 
+def test_files_of_rules_are_listed_with_their_opcodes_and_types() -> None:
+    for name, (kind, opcodes) in SUBJECTS.items():
+        rules = import_module(f"hlotool.passes.simplify.algebra.{name}").RULES
+        assert sorted(opcodes.split()) == sorted(frozenset().union(*(rule.opcodes for rule in rules))), name
+        assert not kind or all(rule.types is not None and rule.types <= KINDS[kind] for rule in rules), name
+    for rule in RULES:
+        for opcode in rule.opcodes:
+            assert all(rule in rules_for(opcode, element_type) for element_type in rule.types or ("f32", "token"))
+
+
 def test_rules_that_are_not_tried_do_not_fit() -> None:
     table = rule_table((*RULES, *RECIPROCAL_RULES, *MOVER_RULES))
     tried = left_out = 0
@@ -207,7 +220,7 @@ def test_rules_that_are_not_tried_do_not_fit() -> None:
         for instruction in module_of(before).instructions():
             worth_trying = {id(attempt) for _, attempt in table.attempts_for(instruction)}
             tried += len(worth_trying)
-            for row in table.by_opcode.get(instruction.opcode, ()):
+            for row in table.rules(instruction.opcode, instruction.shape.element_type):
                 for pattern, attempt in row.patterns:
                     of_type = row.types is None or instruction.shape.element_type in row.types
                     if instruction.opcode in opcodes_of(pattern) and of_type and id(attempt) not in worth_trying:

@@ -17,7 +17,8 @@ from hlotool.inspect.node_reasons import FUSION_PASSES
 from hlotool.inspect.select import find_instruction
 from hlotool.ir import Computation, InputError, Instruction, Module
 from hlotool.lazy_dataclass import dataclass
-from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
+from hlotool.passes.simplify.algebra import all_rules
+from hlotool.passes.simplify.algebra.arithmetic import RECIPROCAL_RULES
 from hlotool.passes.simplify.algebraic_simplifier import AlgebraicSimplifier
 
 __all__ = ["Blame", "Compilation", "FusionAnswer", "Hop", "explain_fusion", "explain_instruction", "meaning_of",
@@ -227,7 +228,7 @@ def title_of(code: str) -> str:
 def meaning_of(decision: Decision) -> str:
     """What a rewrite does, in a line: the identity of an algebraic rule, else what its code is called."""
     if decision.pass_name == AlgebraicSimplifier.name:
-        identity = next((rule.help for rule in (*RULES, *RECIPROCAL_RULES) if rule.name == decision.rule), "")
+        identity = next((rule.help for rule in (*all_rules(), *RECIPROCAL_RULES) if rule.name == decision.rule), "")
         if identity:
             return " ".join(identity.partition("\n\n")[0].split())
     return title_of(decision.code)

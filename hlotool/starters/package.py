@@ -14,7 +14,7 @@ from string import Template
 from hlotool.driver.backends import backend_names
 from hlotool.ir import InputError
 from hlotool.passes.framework.registry import PIPELINES, pass_names
-from hlotool.passes.simplify.algebra import RULES
+from hlotool.passes.simplify.algebra import all_rules
 
 __all__ = ["KINDS", "new_package"]
 
@@ -58,7 +58,7 @@ def _check(name: str, kind: str, taken: tuple[str, ...]) -> None:
     if keyword.iskeyword(name):
         raise InputError(f"{name!r} is a keyword of Python; choose another name")
     own = {
-        "pass": [*pass_names(), *PIPELINES], "rule": [rule.name for rule in RULES], "backend": backend_names(),
+        "pass": [*pass_names(), *PIPELINES], "rule": [rule.name for rule in all_rules()], "backend": backend_names(),
         "command": taken,
     }  # fmt: skip
     if name in own[kind]:

@@ -8,7 +8,7 @@ and location and name its origins.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -43,6 +43,11 @@ class Rule:
     reads: frozenset[str] = frozenset()
     commutes: bool = False
 
+    @property
+    def opcodes(self) -> frozenset[str]:
+        """The opcodes of instructions that it may fit."""
+        return frozenset().union(*[opcodes_of(pattern) for pattern, _ in self.patterns])
+
     def attempts(self, opcode: str, element_type: str, operands: Sequence[str]) -> Iterator[Attempt]:
         """What may rewrite instructions with this opcode and type, and operands with these opcodes."""
         if (self.types is None or element_type in self.types) and not (self.reads and self.reads.isdisjoint(operands)):
@@ -75,11 +80,14 @@ _MOST_OPERANDS = 8
 class RuleTable:
     """Rules by opcode; and by opcode, element type and the opcodes of operands, once some such instruction was met.
 
-    Each rule has an operand with one of the opcodes `reads` where it fits (None: some may have any).
+    Instructions that they may fit have one of `opcodes`; `rules` finds them by that and the type of the result, in the
+    order in which they are tried.  Each has an operand with one of the opcodes `reads` where it fits (None: some may
+    have any).
     """
 
-    by_opcode: Mapping[str, tuple[Rule, ...]]
-    reads: frozenset[str] | None
+    opcodes: frozenset[str]
+    rules: Callable[[str, str], Sequence[Rule]]
+    reads: frozenset[str] | None = None
     fitting: dict[tuple[str | frozenset[str], ...], tuple[tuple[Rule, Attempt], ...]] = field(default_factory=dict)
 
     def attempts_for(self, instruction: Instruction) -> tuple[tuple[Rule, Attempt], ...]:
@@ -98,7 +106,7 @@ class RuleTable:
         found = self.fitting.get(key)
         if found is None:
             opcodes = [operand.opcode for operand in operands]
-            rows = self.by_opcode.get(opcode, ())
+            rows = self.rules(opcode, element_type)
             found = tuple((row, attempt) for row in rows for attempt in row.attempts(opcode, element_type, opcodes))
             self.fitting[key] = found
         return found
@@ -109,12 +117,12 @@ def rule_table(rules: Iterable[Rule]) -> RuleTable:
     by_opcode: dict[str, list[Rule]] = {}
     reads: frozenset[str] | None = frozenset()
     for row in rules:
-        for opcode in frozenset().union(*(opcodes_of(pattern) for pattern, _ in row.patterns)):
+        for opcode in row.opcodes:
             by_opcode.setdefault(opcode, []).append(row)
         for pattern, _ in row.patterns:
             read = row.reads or first_opcodes(pattern)
             reads = None if reads is None or read is None else reads | read
-    return RuleTable({opcode: tuple(rows) for opcode, rows in by_opcode.items()}, reads)
+    return RuleTable(frozenset(by_opcode), lambda opcode, element_type: by_opcode.get(opcode, ()), reads)
 
 
 class Rewriter(Builder):
@@ -188,7 +196,7 @@ def apply_rules(computation: Computation, table: RuleTable, log: DecisionLog) ->
     """
     if table.reads is not None and table.reads.isdisjoint(computation.opcodes):
         return False
-    opcodes = table.by_opcode
+    opcodes = table.opcodes
     queue = deque([i for i in computation if i.opcode in opcodes])
     queued = set(queue)
     changed = False

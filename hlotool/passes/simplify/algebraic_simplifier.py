@@ -9,7 +9,7 @@ from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import HloError, Module, UnsupportedError
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.rewriter import Rule, RuleTable, rewrite, rule_table
-from hlotool.passes.simplify.algebra import RECIPROCAL_RULES, RULES
+from hlotool.passes.simplify.algebra import SUBJECTS, all_rules, rules_for
 from hlotool.plugins import load_plugin, plugin_names
 
 __all__ = ["AlgebraicSimplifier"]
@@ -40,7 +40,7 @@ class AlgebraicSimplifier:
 
 def _installed(name: str) -> Rule:
     """The rule of that name of another package; HloError where there is none, UnsupportedError where it has no use."""
-    own = {rule.name for rule in (*RULES, *RECIPROCAL_RULES)}
+    own = {rule.name for rule in (*all_rules(), *_reciprocal_rules())}
     names = plugin_names("rule", own)
     if name not in names:
         there = f"there are {', '.join(names)}" if names else "there are none"
@@ -51,8 +51,19 @@ def _installed(name: str) -> Rule:
     return found
 
 
+def _reciprocal_rules() -> tuple[Rule, ...]:
+    from hlotool.passes.simplify.algebra.arithmetic import RECIPROCAL_RULES
+
+    return RECIPROCAL_RULES
+
+
 @cache
 def _table(reciprocal: bool, only: str, without: str, also: str) -> RuleTable:
     wanted, unwanted = only.split(), without.split()
-    rules = (*RULES, *(RECIPROCAL_RULES if reciprocal else ()), *map(_installed, also.split()))
-    return rule_table(r for r in rules if (not wanted or r.name in wanted) and r.name not in unwanted)
+    more = rule_table((*(_reciprocal_rules() if reciprocal else ()), *map(_installed, also.split())))
+
+    def rules(opcode: str, element_type: str) -> list[Rule]:
+        rows = (*rules_for(opcode, element_type), *more.rules(opcode, element_type))
+        return [row for row in rows if (not wanted or row.name in wanted) and row.name not in unwanted]
+
+    return RuleTable(more.opcodes.union(*[opcodes.split() for _, opcodes in SUBJECTS.values()]), rules)

@@ -7,7 +7,7 @@ import math
 from hlotool.ir.elementwise import ROUNDINGS
 from hlotool.passes.simplify.algebra.identity import Numbers, identity_rule
 
-__all__ = ["IDENTITIES", "ROUNDING_IDENTITIES"]
+__all__ = ["IDENTITIES", "ROUNDING_IDENTITIES", "RULES"]
 
 _S, _F, _SF = "signed integers", "floats", "signed integers and floats"
 _ODD = ("sine", "tan", "sinh", "tanh", "asin", "asinh", "atanh", "erf", "cbrt", "sign", "round-nearest-afz",
@@ -68,3 +68,5 @@ ROUNDING_IDENTITIES = (
     identity_rule("inverse-of-inverse-root", "divide(1, rsqrt(x)) = sqrt(x)", "f32 and f64"),
 )
 """One rounding fewer than what they replace."""
+
+RULES = tuple(rule for _, rule in (*IDENTITIES, *ROUNDING_IDENTITIES))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlotool.passes.simplify.algebra.identity import Numbers, identity_rule
 
-__all__ = ["IDENTITIES"]
+__all__ = ["IDENTITIES", "RULES"]
 
 
 def _amount(values: Numbers, bits: int) -> bool:
@@ -150,3 +150,5 @@ IDENTITIES = (
                   "subtract(shift-left(x, z), shift-left(y, z)) = shift-left(subtract(x, y), z)", _I),
     identity_rule("complement-of-shift", "not(shift-right-arithmetic(not(x), y)) = shift-right-arithmetic(x, y)", _I),
 )  # fmt: skip
+
+RULES = tuple(rule for _, rule in IDENTITIES)

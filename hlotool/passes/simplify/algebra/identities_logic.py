@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlotool.passes.simplify.algebra.identity import Numbers, identity_rule
 
-__all__ = ["IDENTITIES"]
+__all__ = ["IDENTITIES", "RULES"]
 
 
 def _mask(values: Numbers, bits: int) -> tuple[int, int, int]:
@@ -93,3 +93,5 @@ IDENTITIES = (
     identity_rule("xor-of-masks", "xor(and(x, a), and(x, b)) = and(x, xor(a, b))", _B),
     identity_rule("xor-of-masked", "xor(x, and(x, a)) = and(x, not(a))", _B),
 )  # fmt: skip
+
+RULES = tuple(rule for _, rule in IDENTITIES)

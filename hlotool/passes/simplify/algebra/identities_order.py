@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hlotool.passes.simplify.algebra.identity import identity_rule
 
-__all__ = ["IDENTITIES"]
+__all__ = ["IDENTITIES", "RULES"]
 
 _I, _S, _U, _P, _F = "integers", "signed integers", "unsigned integers", "predicates", "floats"
 _B, _SF, _IF, _ALL = (
@@ -190,3 +190,5 @@ _SELECTIONS = (
 )  # fmt: skip
 
 IDENTITIES = (*_EXTREMES, *_COMPARISONS, *_SELECTIONS)
+
+RULES = tuple(rule for _, rule in IDENTITIES)
