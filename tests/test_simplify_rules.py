@@ -208,9 +208,9 @@ def test_files_of_rules_are_listed_with_their_opcodes_and_types() -> None:
         rules = import_module(f"hlotool.passes.simplify.algebra.{name}").RULES
         assert sorted(opcodes.split()) == sorted(frozenset().union(*(rule.opcodes for rule in rules))), name
         assert not kind or all(rule.types is not None and rule.types <= KINDS[kind] for rule in rules), name
-    for rule in RULES:
-        for opcode in rule.opcodes:
-            assert all(rule in rules_for(opcode, element_type) for element_type in rule.types or ("f32", "token"))
+    for row in RULES:
+        for opcode in row.opcodes:
+            assert all(row in rules_for(opcode, element_type) for element_type in row.types or ("f32", "token"))
 
 
 def test_rules_that_are_not_tried_do_not_fit() -> None:

@@ -29,6 +29,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.instruments import Statistics, StopAfter, VerifyEach
 from hlotool.passes.framework.manager import Instrument, Progress, drops_roundings
 from hlotool.passes.framework.pipeline import carried_pipeline
+from hlotool.passes.framework.registry import loaded_pass
 from hlotool.passes.framework.select import map_passes
 from hlotool.passes.framework.steps import Pass, Pipeline
 from hlotool.passes.fuse.fusion import Fusion
@@ -93,8 +94,9 @@ class PipelineChoice:
         return chosen
 
     def _with_rules(self, pass_: Pass) -> Pass:
-        if isinstance(pass_, Fusion | MultiOutputFusion | ProductFusion):
-            return replace(pass_, only=self.fuse_only or pass_.only, never=self.no_fuse or pass_.never)
+        found = loaded_pass(pass_)
+        if isinstance(found, Fusion | MultiOutputFusion | ProductFusion):
+            return replace(found, only=self.fuse_only or found.only, never=self.no_fuse or found.never)
         return pass_
 
     def apply(

@@ -245,7 +245,7 @@ def link(
 ) -> Executable:
     """Load `program`, whose `units` are being compiled; nothing is loaded, and calls are refused, if not `to_run`.
 
-    `timeout` is the number of seconds that a run may take.  Without `quick_calls` the executable's function is its entry.
+    `timeout` is the number of seconds that a run may take.  Without `quick_calls` its function is the entry.
     UnsupportedError names a custom call without a handler.
     """
     sites = _sites(program.host_calls)

@@ -14,6 +14,7 @@ while-loop-simplifier); small-while-loop-hoisting and parallel-task-assigner (co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
 from importlib import import_module
@@ -26,8 +27,8 @@ from hlotool.passes.framework.steps import Pass
 from hlotool.plugins import load_plugin, plugin_names
 
 __all__ = [
-    "PASSES", "PIPELINES", "WORKS_ON", "PassOption", "deferred_pass", "find_pass", "pass_help", "pass_names",
-    "pass_options",
+    "PASSES", "PIPELINES", "WORKS_ON", "PassOption", "deferred_pass", "find_pass", "loaded_pass", "pass_help",
+    "pass_names", "pass_options",
 ]  # fmt: skip
 
 PASSES: dict[str, str] = {
@@ -116,32 +117,45 @@ PASSES: dict[str, str] = {
 WORKS_ON: dict[str, frozenset[str]] = {
     name: frozenset(opcodes.split())
     for name, opcodes in {
+        "all-reduce-combiner": "all-reduce",
         "batch-norm-expander": "batch-norm-training batch-norm-inference batch-norm-grad",
         "bitcast-convert-reshaper": "bitcast-convert",
         "conditional-simplifier": "conditional",
+        "conditional-to-select": "conditional",
+        "convert-mover": "convert",
         "custom-call-expander": "custom-call",
         "dot-decomposer": "dot",
         "element-loop-expander": "map reduce reduce-window scatter select-and-scatter sort",
+        "lapack-expander": "custom-call",
         "library-call-expander": "custom-call",
         "limit-reuse": "compare",
         "map-inliner": "map",
         "optimization-barrier-expander": "opt-barrier",
         "product-expander": "dot convolution",
+        "product-fusion": "convolution dot",
         "product-packing": "dot",
+        "product-prologue": "dot",
         "ragged-dot-decomposer": "ragged-dot",
+        "reduce-window-splitter": "reduce-window",
         "scaled-dot-decomposer": "scaled-dot",
         "scan-expander": "scan",
         "sort-simplifier": "sort",
+        "topk-rewriter": "sort",
         "transpose-folding": "dot",
+        "tuple-simplifier": "tuple get-tuple-element",
+        "variadic-reduce-splitter": "reduce",
+        "while-loop-dot-batching": "while",
+        "while-loop-invariant-code-motion": "while",
         "while-loop-simplifier": "while",
         "while-loop-trip-count-annotator": "while",
+        "while-loop-unroller": "while",
     }.items()
 } | {
     "async-to-sync": frozenset(name for name, row in OPCODES.items() if "async" in row.traits),
     "trivial-collective-remover": frozenset(name for name, row in OPCODES.items() if row.group == "collective"),
 }
-"""The opcodes of passes without options that everybody's pipelines have, and that need not be loaded where none of them
-occurs."""
+"""The opcodes of passes that everybody's pipelines have with their usual options, and that need not be loaded where
+none of them occurs."""
 
 PIPELINES: dict[str, str] = {
     "none": "",
@@ -234,15 +248,25 @@ def deferred_pass(pass_name: str) -> type[Pass]:
         name: ClassVar[str] = pass_name
         opcodes: ClassVar[frozenset[str]] = WORKS_ON[pass_name]
 
+        def loaded(self) -> Pass:
+            return find_pass(self.name)()
+
         def run(self, module: Module, log: DecisionLog) -> bool:
-            return find_pass(self.name)().run(module, log)
+            return self.loaded().run(module, log)
 
     return Deferred
 
 
+def loaded_pass(pass_: Pass) -> Pass:
+    """The pass with its options, where that of a pipeline is one whose file is read later."""
+    load: Callable[[], Pass] | None = getattr(pass_, "loaded", None)
+    return pass_ if load is None else load()
+
+
 def _fault(pass_class: type[Pass]) -> str:
     """Why a class of another package is no frozen dataclass whose fields are options; nothing where it is one."""
-    if "__dataclass_params__" not in vars(pass_class) or not getattr(pass_class, "__dataclass_params__").frozen:
+    known: Any = pass_class
+    if "__dataclass_params__" not in vars(known) or not known.__dataclass_params__.frozen:
         return "it has to be a frozen dataclass, @dataclass(frozen=True, slots=True), whose fields are its options"
     try:
         options = pass_options(pass_class).values()
