@@ -7,7 +7,6 @@ from dataclasses import replace
 from importlib import import_module
 
 from hlotool.codegen.cpu.costs import COSTS
-from hlotool.codegen.cpu.fusions.fusion import can_emit, emit_fusion, emit_rest
 from hlotool.codegen.cpu.host.entry import write_function
 from hlotool.codegen.cpu.host.overlap import schedule
 from hlotool.codegen.cpu.host.step_costs import shares_loop
@@ -38,6 +37,9 @@ def _library(machine: Machine) -> tuple[str, ...]:
 def _emit_loops(
     name: str, instruction: Instruction, machine: Machine, in_place: frozenset[int], there: frozenset[int]
 ) -> Kernel:
+    # Single elements take none of this.
+    from hlotool.codegen.cpu.fusions.fusion import can_emit, emit_fusion, emit_rest
+
     if there:
         return emit_rest(name, instruction, machine, there)
     if can_emit(instruction):

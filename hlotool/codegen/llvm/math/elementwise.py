@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any
 
-from hlotool.codegen.llvm.math import (
-    arithmetic,
-    convert,
-    erf,
-    exp,
-    hyperbolic,
-    integer,
-    inverse,
-    log,
-    lowprecision,
-    power,
-    trig,
-)
-from hlotool.codegen.llvm.math import complex as complex_functions
+from hlotool.codegen.llvm.math import arithmetic, convert, integer, lowprecision
 from hlotool.codegen.llvm.math.elements import (
     Register,
     constant,
@@ -38,43 +28,60 @@ __all__ = ["emit_elementwise"]
 
 Attributes = Mapping[str, object]
 
+
+@cache
+def _file(name: str) -> Any:
+    """A file of mathematics that is loaded when it is needed: most programs need few of them."""
+    return import_module(f"hlotool.codegen.llvm.math.{name}")
+
+
+def _in(file: str, name: str) -> Callable[..., Vector]:
+    """A function of such a file."""
+
+    def emit(*arguments: Any, **options: Any) -> Vector:
+        found: Vector = getattr(_file(file), name)(*arguments, **options)
+        return found
+
+    return emit
+
+
 FLOATS: dict[str, Callable[..., Vector]] = {
     "abs": Vector.fabs,
-    "acos": inverse.acos,
-    "acosh": hyperbolic.acosh,
+    "acos": _in("inverse", "acos"),
+    "acosh": _in("hyperbolic", "acosh"),
     "add": lambda a, b: a + b,
-    "asin": inverse.asin,
-    "asinh": hyperbolic.asinh,
-    "atan2": inverse.atan2,
-    "atanh": hyperbolic.atanh,
-    "cbrt": power.cbrt,
+    "asin": _in("inverse", "asin"),
+    "asinh": _in("hyperbolic", "asinh"),
+    "atan2": _in("inverse", "atan2"),
+    "atanh": _in("hyperbolic", "atanh"),
+    "cbrt": _in("power", "cbrt"),
     "ceil": lambda x: x.call("ceil"),
-    "cosh": hyperbolic.cosh,
-    "cosine": trig.cosine,
+    "cosh": _in("hyperbolic", "cosh"),
+    "cosine": _in("trig", "cosine"),
     "divide": lambda a, b: a / b,
-    "erf": erf.erf,
-    "exponential": exp.exponential,
-    "exponential-minus-one": exp.exponential_minus_one,
+    "erf": _in("erf", "erf"),
+    "exponential": _in("exp", "exponential"),
+    "exponential-minus-one": _in("exp", "exponential_minus_one"),
     "floor": Vector.floor,
-    "log": log.logarithm,
-    "log-plus-one": log.logarithm_plus_one,
-    "logistic": exp.logistic,
+    "log": _in("log", "logarithm"),
+    "log-plus-one": _in("log", "logarithm_plus_one"),
+    "logistic": _in("exp", "logistic"),
     "maximum": arithmetic.maximum,
     "minimum": arithmetic.minimum,
     "multiply": lambda a, b: a * b,
     "negate": Vector.__neg__,
-    "power": power.power,
+    "power": _in("power", "power"),
     "remainder": arithmetic.remainder,
     "round-nearest-afz": lambda x: x.call("round"),
     "round-nearest-even": lambda x: x.call("roundeven"),
-    "rsqrt": power.rsqrt,
+    "rsqrt": _in("power", "rsqrt"),
     "sign": arithmetic.sign,
-    "sine": trig.sine,
-    "sinh": hyperbolic.sinh,
+    "sine": _in("trig", "sine"),
+    "sinh": _in("hyperbolic", "sinh"),
     "sqrt": Vector.sqrt,
     "subtract": lambda a, b: a - b,
-    "tan": trig.tangent,
-    "tanh": hyperbolic.tanh,
+    "tan": _in("trig", "tangent"),
+    "tanh": _in("hyperbolic", "tanh"),
 }
 
 _NO_NEGATIVES = frozenset(["f8e8m0fnu"])
@@ -95,8 +102,13 @@ def emit_elementwise(
         return handler(attributes, operand_types, result_type, operands)
     source = operand_types[0]
     if is_complex(source):
-        return complex_functions.emit(opcode, source, operands)
+        return _complex(opcode, source, operands)
     return _real(opcode, source, [vector(operand) for operand in operands])
+
+
+def _complex(opcode: str, source: str, operands: Sequence[Register]) -> Register:
+    found: Register = _file("complex").emit(opcode, source, operands)
+    return found
 
 
 def _rounded(opcode: str, source: str, result: Vector) -> Vector:
@@ -153,7 +165,8 @@ def _compare(attributes: Attributes, types: Sequence[str], result: str, operands
         raise UnsupportedError(f"compare direction {direction!r}")
     source = types[0]
     if is_complex(source):
-        return complex_functions.compare(direction, source, operands)
+        compared: Vector = _file("complex").compare(direction, source, operands)
+        return compared
     a, b = (vector(operand) for operand in operands)
     if is_float(source):
         return arithmetic.compare(a, b, direction, attributes.get("type") == "TOTALORDER")
@@ -179,7 +192,8 @@ def _bitcast(attributes: Attributes, types: Sequence[str], result: str, operands
     if source == result:
         return value
     if is_complex(source) or is_complex(result):
-        return complex_functions.bitcast(source, result, value)
+        cast: Register = _file("complex").bitcast(source, result, value)
+        return cast
     return convert.bitcast(vector(value), source, result)
 
 
@@ -214,11 +228,11 @@ def _stochastic(attributes: Attributes, types: Sequence[str], result: str, opera
 def _exponential(attributes: Attributes, types: Sequence[str], result: str, operands: Sequence[Register]) -> Register:
     source = types[0]
     if is_complex(source):
-        return complex_functions.emit("exponential", source, operands)
+        return _complex("exponential", source, operands)
     value = vector(operands[0])
     if not attributes.get("nonpositive") or kind(source) != "float":
         return _real("exponential", source, [value])
-    return _rounded("exponential", source, exp.scaled_exponential(value, nonpositive=True))
+    return _rounded("exponential", source, _file("exp").scaled_exponential(value, nonpositive=True))
 
 
 _SPECIAL: dict[str, Handler] = {
