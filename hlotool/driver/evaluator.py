@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hlotool.driver.backend import Backend, Capabilities
 from hlotool.driver.options import CompileOptions
 from hlotool.driver.program_shape import program_shape
-from hlotool.evaluate.devices import Device, World
 from hlotool.ir import Module
 from hlotool.ir.devices import check_devices, topology_of
 from hlotool.ir.dynamic import check_bounds
 from hlotool.runtime.executable import Executable, Memory
 from hlotool.runtime.marshalling import check_arrays
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.devices import Device
 
 __all__ = ["BACKEND", "evaluated"]
 
@@ -21,6 +23,7 @@ __all__ = ["BACKEND", "evaluated"]
 def evaluated(module: Module, options: CompileOptions) -> Executable:
     """`module`, to be interpreted; of the options the time limit counts, and what becomes of subnormal numbers."""
     from hlotool.evaluate import evaluate
+    from hlotool.evaluate.devices import Device, World
 
     parameters, outputs = program_shape(module)
     flush, timeout = options.machine.numerics.flush_denormals, options.timeout

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import field
+from functools import cache
 
 from hlotool.ir.errors import Location, line_starts
 from hlotool.ir.module import Instruction
@@ -17,17 +18,23 @@ from hlotool.lazy_dataclass import dataclass
 __all__ = ["Places"]
 
 _BLANK = r"(?:\s++|/\*(?s:.*?)\*/|//[^\r\n]*+)*+"
-_HEAD = re.compile(rf"%?[\w.\-]+{_BLANK}={_BLANK}")
-_OPCODE = re.compile(r"[a-z][a-z0-9\-]*(?=\s*\()")
-_SHAPE = re.compile(r"[a-z][a-z0-9_]*\[[^\[\]]*\](?:\{[\d:][^{}]*\})?")
-_TOKEN = re.compile(
+_HEAD = rf"%?[\w.\-]+{_BLANK}={_BLANK}"
+_OPCODE = r"[a-z][a-z0-9\-]*(?=\s*\()"
+_SHAPE = r"[a-z][a-z0-9_]*\[[^\[\]]*\](?:\{[\d:][^{}]*\})?"
+_TOKEN = (
     r'(?P<skip>/\*(?s:.*?)\*/|//[^\r\n]*)|"(?:[^"\\]|\\.)*"|(?P<open>[({\[])|(?P<close>[)}\]])|(?P<comma>,)|(?P<line>[\r\n])'
 )
-_KEY = re.compile(rf"{_BLANK}([A-Za-z_][\w\-]*){_BLANK}={_BLANK}")
-_LEADING = re.compile(_BLANK)
+_KEY = rf"{_BLANK}([A-Za-z_][\w\-]*){_BLANK}={_BLANK}"
+_LEADING = _BLANK
 _LONGEST = 1 << 20  # characters of one instruction that are looked at
 
 Span = tuple[int, int]
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """Most modules are right, and no place is looked for."""
+    return re.compile(text)
 
 
 @dataclass(slots=True)
@@ -144,15 +151,15 @@ class Places:
 
     def _parts(self, start: int, instruction: Instruction) -> _Parts:
         text, found = self.source, _Parts()
-        head = _HEAD.match(text, start)
+        head = _pattern(_HEAD).match(text, start)
         position = head.end() if head else start
-        if not _OPCODE.match(text, position):
-            shape = _SHAPE.match(text, position)
+        if not _pattern(_OPCODE).match(text, position):
+            shape = _pattern(_SHAPE).match(text, position)
             end = shape.end() if shape else self._balanced(position)
             found.shape = (position, end)
-            blank = _LEADING.match(text, end)
+            blank = _pattern(_LEADING).match(text, end)
             position = blank.end() if blank else end
-        opcode = _OPCODE.match(text, position)
+        opcode = _pattern(_OPCODE).match(text, position)
         if opcode is None:
             return found
         found.opcode = opcode.span()
@@ -161,11 +168,11 @@ class Places:
         found.operands = self._entries(opening, closing)
         position = closing
         while True:
-            blank = _LEADING.match(text, position)
+            blank = _pattern(_LEADING).match(text, position)
             position = blank.end() if blank else position
             if text[position : position + 1] != ",":
                 return found
-            key = _KEY.match(text, position + 1)
+            key = _pattern(_KEY).match(text, position + 1)
             if key is None:
                 return found
             position = self._end(key.end())
@@ -174,7 +181,7 @@ class Places:
     def _balanced(self, start: int) -> int:
         """The end of the bracketed form at `start`."""
         depth = 0
-        for match in _TOKEN.finditer(self.source, start, min(len(self.source), start + _LONGEST)):
+        for match in _pattern(_TOKEN).finditer(self.source, start, min(len(self.source), start + _LONGEST)):
             if match["open"]:
                 depth += 1
             elif match["close"]:
@@ -186,7 +193,7 @@ class Places:
     def _end(self, start: int) -> int:
         """The end of an attribute value: a comma or line break outside brackets, or a bracket that closes more."""
         depth = 0
-        for match in _TOKEN.finditer(self.source, start, min(len(self.source), start + _LONGEST)):
+        for match in _pattern(_TOKEN).finditer(self.source, start, min(len(self.source), start + _LONGEST)):
             if match["open"]:
                 depth += 1
             elif match["close"]:
@@ -203,7 +210,7 @@ class Places:
             return [(start, end)]
         found: list[Span] = []
         depth, begin = 0, start + 1
-        for match in _TOKEN.finditer(self.source, start, end):
+        for match in _pattern(_TOKEN).finditer(self.source, start, end):
             if match["open"]:
                 depth += 1
             elif match["close"]:
@@ -217,6 +224,6 @@ class Places:
         return found
 
     def _stripped(self, start: int, end: int) -> Span:
-        blank = _LEADING.match(self.source, start, end)
+        blank = _pattern(_LEADING).match(self.source, start, end)
         start = blank.end() if blank else start
         return start, max(start, start + len(self.source[start:end].rstrip()))

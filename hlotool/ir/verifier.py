@@ -23,7 +23,6 @@ from hlotool.ir.places import Places
 from hlotool.ir.shape import Shape
 from hlotool.ir.shape_checks import ShapeError, require_count
 from hlotool.ir.shape_inference import check as check_shape
-from hlotool.ir.shardings import sharding_errors
 from hlotool.ir.signatures import signature_errors
 from hlotool.ir.types import ELEMENT_TYPES
 
@@ -290,6 +289,8 @@ def _shardings(
             continue
         if instruction.shape == POISON:
             continue
+        from hlotool.ir.shardings import sharding_errors  # few modules have any
+
         shape = None if instruction.opcode == "outfeed" else instruction.shape  # it is sharded as its operand
         errors = sharding_errors(written.text, shape, devices)
         if not errors and shape is not None:

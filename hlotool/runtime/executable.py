@@ -14,15 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.analysis.clusters import Partition
 from hlotool.analysis.decisions import Decision
-from hlotool.codegen.launches import LaunchProgram, manifest
 from hlotool.codegen.machine import Machine, host, runs_here
 from hlotool.codegen.plan.steps import HostCall
 from hlotool.codegen.program import Program
 from hlotool.display import shown_by
-from hlotool.evaluate.devices import Device, World
-from hlotool.evaluate.feeds import Feeds
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
 from hlotool.ir.devices import Topology, topology_of
 from hlotool.lazy_dataclass import dataclass
@@ -33,11 +29,16 @@ from hlotool.runtime.compilation import Compilation, Library
 from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
 from hlotool.runtime.object_code import assembly, object_of
-from hlotool.runtime.recorder import Recorder
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what most programs go without
+    from hlotool.analysis.clusters import Partition
+    from hlotool.codegen.launches import LaunchProgram
+    from hlotool.codegen.plan.probes import Probe
+    from hlotool.evaluate.devices import Device
+    from hlotool.evaluate.feeds import Feeds
     from hlotool.runtime.custom_calls import Site
     from hlotool.runtime.lapack import NativeSite
+    from hlotool.runtime.recorder import Recorder
 
 __all__ = ["Executable", "Memory", "link", "refuse_call"]
 
@@ -124,8 +125,8 @@ class Executable:
         many rows as there are devices goes to each its row, and results have such a dimension.  `feeds` are the queues
         of infeed, outfeed and host transfers.
         """
-        if feeds is not None and not isinstance(feeds, Feeds):
-            raise InputError(f"feeds: expected hlotool.Feeds, not a {_name(feeds)}")
+        if feeds is not None:
+            _check_feeds(feeds)
         if out is not None:
             return self._run_into(arrays, feeds, out)
         if self.devices == 1:
@@ -174,6 +175,8 @@ class Executable:
             if self.devices > 1 or feeds is not None or self.timeout is not None:
                 raise UnsupportedError("this backend has neither several devices nor queues nor a time limit")
             return [self.run(*arrays[0])]
+        from hlotool.evaluate.devices import World
+
         world = World(topology, feeds, self.timeout)
         return world.run(lambda device: work(device, arrays[device.number]))
 
@@ -200,6 +203,8 @@ class Executable:
             case "llvm":
                 return "\n".join(f"; unit {n}\n{text}" for n, text in enumerate(units))
             case "launches" if self.launches is not None:
+                from hlotool.codegen.launches import manifest
+
                 return json.dumps(manifest(self.launches), indent=1)
             case "ptx" if not self.machine.triple.startswith("nvptx"):
                 raise UnsupportedError(f"code for {self.machine.triple} is no PTX: nvptx:sm_90 makes that")
@@ -216,6 +221,19 @@ class Executable:
             raise UnsupportedError("kernels for nvptx are text, which its driver assembles: --emit ptx writes it")
         (text,) = self.launches.units
         return object_of(text, self.machine)
+
+
+def _check_feeds(feeds: object) -> None:
+    from hlotool.evaluate.feeds import Feeds
+
+    if not isinstance(feeds, Feeds):
+        raise InputError(f"feeds: expected hlotool.Feeds, not a {_name(feeds)}")
+
+
+def _recorder(probes: Sequence[Probe]) -> Recorder:
+    from hlotool.runtime.recorder import Recorder
+
+    return Recorder(len(probes))
 
 
 def _name(value: object) -> str:
@@ -279,7 +297,7 @@ def link(
     )
     if not to_run:
         return executable(run=refuse_call, work=refuse_call)
-    recorder = None if program.probes is None else Recorder(len(program.probes))
+    recorder = None if program.probes is None else _recorder(program.probes)
     entry = load_image(image, threads, symbols | (recorder.symbols if recorder else {}), sites)
     call = entry.function(image.releases_gil) if quick_calls else entry
 
@@ -288,6 +306,8 @@ def link(
             return call(*arrays)
 
     def alone(*arrays: object) -> Arrays:
+        from hlotool.evaluate.devices import Device, World
+
         return work(Device(World(seconds=timeout)), arrays)
 
     needs_device = timeout is not None or any(site.needs_device for site in sites)

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from hlotool.evaluate.devices import Device
 from hlotool.evaluate.rounding import round_to
 from hlotool.ir import InputError, Shape, dtype_of
 from hlotool.ir.dynamic import accepts
 from hlotool.runtime.entry import Array, check_donated, check_input
 from hlotool.runtime.executable import Executable
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.devices import Device
 
 __all__ = ["check_arrays", "copied_to_donated", "is_plain", "marshalled"]
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 
-from hlotool.evaluate.custom_call import EVALUATED
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.ir.builder import Builder
 from hlotool.ir.module import clone_computation, clone_instruction
@@ -75,6 +74,8 @@ def simplify_kernel(module: Module, instruction: Instruction) -> str:
 
 def _evaluated(module: Module, instruction: Instruction) -> Instruction:
     """A call, ahead of `instruction`, that leaves it to the evaluator."""
+    from hlotool.evaluate.custom_call import EVALUATED
+
     body = Computation(module.unique_name("evaluated"))
     build = Builder(body)
     operands = [build.parameter(number, operand.shape) for number, operand in enumerate(instruction.operands)]

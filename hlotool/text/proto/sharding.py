@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from hlotool.ir import Metadata, Shape
 from hlotool.text.proto.message import Message
-from hlotool.text.writers import write_metadata, write_string
 
 __all__ = ["iota_text", "mesh_groups_text", "origin_text", "read_metadata", "sharding_text"]
 
@@ -49,6 +48,8 @@ def sharding_text(message: Message) -> str:
 
 
 def _notes(message: Message) -> list[str]:
+    from hlotool.text.writers import write_metadata
+
     return [write_metadata(found) for one in message.messages("metadata") if (found := read_metadata(one))]
 
 
@@ -148,6 +149,8 @@ def origin_text(message: Message, shape: Shape) -> str:
     """An OriginalValueProto as a tree in the form of `shape`, in braces."""
     if message.flag("is_synthetic_call"):
         return "{[synthetic_call]}"
+    from hlotool.text.writers import write_string
+
     arrays = {e.numbers("shape_index"): e.message("original_array") for e in message.messages("elements")}
 
     def leaf(index: tuple[int, ...]) -> str:
