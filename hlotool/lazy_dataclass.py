@@ -59,8 +59,9 @@ class _Row:
 
     def __init__(self, name: str, kind: Any, given: Any, kw_only: bool) -> None:
         self.name, self.type, self.given = name, kind, given
-        self.default, self.factory, self.kw_only = given, _NONE, kw_only
-        self.init, self.compare, self.hash = True, True, True
+        self.default: Any = given
+        self.factory: Any = _NONE
+        self.init, self.compare, self.hash, self.kw_only = True, True, True, kw_only
         if isinstance(given, dataclasses.Field):
             self.default, self.factory, self.init, self.compare = (
                 given.default, given.default_factory, given.init, given.compare
@@ -204,7 +205,8 @@ def _init(cls: type[Any], rows: Sequence[_Row]) -> Any:
     """The method that sets all fields.  (`make_dataclass` would write those that refuse assignments as well.)"""
     known: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
     parameters: dict[bool, list[str]] = {False: ["self"], True: []}
-    assign = "self.{} = {}" if cls.__setattr__ is not _refuse_assignment else "_set(self, {!r}, {})"
+    frozen = vars(cls).get("__setattr__") is _refuse_assignment
+    assign = "_set(self, {!r}, {})" if frozen else "self.{} = {}"
     lines, types = [], {}
     for row in rows:
         name, value, default = row.name, row.name, ""

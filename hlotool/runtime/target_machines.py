@@ -21,13 +21,13 @@ from functools import cache
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
-from hlotool.codegen.machine import Machine
+from hlotool.codegen.machine import Machine, host
 from hlotool.runtime.once import once
 
 if TYPE_CHECKING:  # it takes long to load, and nothing is compiled for --help
     from llvmlite import binding
 
-__all__ = ["SWITCHES", "Emitters", "both_emitters", "emitter", "initialize", "pointer_bits", "target_machine"]
+__all__ = ["SWITCHES", "Emitters", "both_emitters", "emitter", "pointer_bits", "target_machine"]
 
 SWITCHES = ("-disable-lsr", "-disable-constant-hoisting", "-disable-post-ra")
 """LLVM's switches that make other code."""
@@ -38,14 +38,23 @@ Emitters: TypeAlias = "tuple[binding.TargetMachine, binding.TargetMachine]"
 
 
 @once
-def initialize() -> None:
-    """Make LLVM's targets known (all of them, so that other machines can be compiled for), and set its switches."""
+def _initialize() -> None:
+    """Make LLVM's target for this process known, and set its switches."""
+    from llvmlite import binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    for switch in SWITCHES:
+        binding.set_option("hlotool", switch)
+
+
+@once
+def _initialize_others() -> None:
+    """Make all of LLVM's targets known, which takes milliseconds: to compile for other machines."""
     from llvmlite import binding
 
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    for switch in SWITCHES:
-        binding.set_option("hlotool", switch)
 
 
 def target_machine(machine: Machine, quick: bool = False) -> binding.TargetMachine:
@@ -55,7 +64,9 @@ def target_machine(machine: Machine, quick: bool = False) -> binding.TargetMachi
     """
     from llvmlite import binding
 
-    initialize()
+    _initialize()
+    if machine.triple != host().triple:
+        _initialize_others()
     target = binding.Target.from_triple(machine.triple)
     return target.create_target_machine(
         cpu=machine.cpu, features=machine.features, opt=0 if quick else 2, reloc="static" if machine.is_wasm else "pic",

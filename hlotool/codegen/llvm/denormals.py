@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hlotool.codegen.kernel import PLUMBING
 from hlotool.codegen.llvm.control import allocate
 from hlotool.codegen.llvm.values import Int
 from hlotool.codegen.llvm.writer import Function, Unit
@@ -22,7 +23,7 @@ _FPCR_FLAG = 1 << 24
 def define_flushing(unit: Unit, name: str, callee: str, types: Sequence[str], internal: bool = True) -> None:
     """Define ``void @name(types)``, which calls `callee` (with ``@``) under the flags."""
     parameters = [f"{kind} %p{number}" for number, kind in enumerate(types)]
-    f = Function(unit, f"{'internal ' if internal else ''}void @{name}({', '.join(parameters)}) nounwind")
+    f = Function(unit, f"{'internal ' if internal else ''}void @{name}({', '.join(parameters)}) nounwind {PLUMBING}")
     call = f"call void {callee}({', '.join(parameters)})"
     architecture = unit.machine.architecture if unit.machine else ""
     if architecture == "x86_64":
