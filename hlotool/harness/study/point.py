@@ -1,0 +1,283 @@
+"""One configuration of the study: ways to train it are checked against each other, then timed in turns.
+
+What is measured are steps, of which each way trains on; an epoch, and the whole training, is computed from them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hlotool.driver import compile_module
+from hlotool.harness.bench import Contestant, Started, measure
+from hlotool.harness.op_by_op import op_by_op
+from hlotool.harness.profile import Measurement
+from hlotool.harness.study.counters import CACHE_MISSES, counted
+from hlotool.harness.study.mlp import Configuration, initial_state, training_module
+from hlotool.harness.study.peers import Peer
+from hlotool.harness.study.trainers import Trainer, batches, compiled, numpy_step, one_by_one
+from hlotool.harness.times import best_time
+from hlotool.ir import Computation, HloError, Module, array
+from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
+
+__all__ = ["COMPILED", "EAGER", "LABELS", "Effort", "Point", "Way", "Where", "measure_point", "point_json", "read_point"]
+
+COMPILED, EAGER = "hlotool", "op-by-op"
+LABELS = (COMPILED, EAGER, "numpy")
+"""What is always timed."""
+
+_LOSS, _WEIGHTS = 1e-3, 2e-2
+"""How far losses may lie apart, and weights: relative to how far these have moved since the beginning (norms over an
+array).  Adam moves a weight by its rate even where the gradient is nothing but rounding, so that single weights
+differ by all of that."""
+
+_CALLS = 64
+"""Calls that have next to nothing to do, one after the other."""
+_COUNTED = 20
+"""Steps whose cache misses are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long to measure: seconds for each way, in so many rounds, after at most `warmup` seconds; `profile` seconds
+    are for where the time goes."""
+
+    rounds: int = 5
+    seconds: float = 0.4
+    warmup: float = 0.4
+    profile: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to train.  `compile_s` are the seconds from nothing to code, zero where operations are ready-made, `step_s`
+    is the median of a step with its interval, from so many `samples`; None where `difference` says how its numbers are
+    not those of op by op, or why it did not run."""
+
+    label: str
+    compile_s: float
+    step_s: float | None = None
+    low_s: float | None = None
+    high_s: float | None = None
+    samples: int = 0
+    steady: bool = False
+    difference: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Where a step's time goes, in seconds.  Of the compiled one: Python's call, kernels, and what is in between; a
+    profile of it.  Op by op: so many calls, each of which takes `eager_call_s` before it computes anything, and the rest.
+
+    Cache misses are of one step, on the calling thread; None where `no_misses` says why they are not counted.
+    """
+
+    call_s: float
+    kernels_s: float
+    between_s: float
+    eager_calls: int
+    eager_call_s: float
+    eager_kernels_s: float
+    misses: float | None
+    eager_misses: float | None
+    no_misses: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A configuration: its ways, the compiled one first, and where the time goes.
+
+    `cached_compile_s` is what compiling takes once the code is in the cache.
+    """
+
+    configuration: Configuration
+    cached_compile_s: float
+    ways: tuple[Way, ...]
+    where: Where
+
+    def way(self, label: str) -> Way:
+        """The way with that label; KeyError where there is none."""
+        return {way.label: way for way in self.ways}[label]
+
+    def relative(self, label: str, with_compile: bool = False) -> float | None:
+        """How many times as long as the compiled training takes another one: a step, or all steps and compiling."""
+        ours, other = self.way(COMPILED), self.way(label)
+        if ours.step_s is None or other.step_s is None:
+            return None
+        if not with_compile:
+            return other.step_s / ours.step_s
+        steps = self.configuration.steps
+        return (other.compile_s + steps * other.step_s) / (ours.compile_s + steps * ours.step_s)
+
+    def break_even(self, label: str) -> int | None:
+        """The steps from which on the compiled training is ahead, compile time included; None: never."""
+        ours, other = self.way(COMPILED), self.way(label)
+        if ours.step_s is None or other.step_s is None:
+            return None
+        late, gain = ours.compile_s - other.compile_s, other.step_s - ours.step_s
+        return 0 if late <= 0 <= gain else None if gain <= 0 else int(np.ceil(late / gain))
+
+
+def measure_point(
+    configuration: Configuration, effort: Effort, threads: int | None, peers: Mapping[str, str]
+) -> Point:
+    """Measure a configuration; `peers` are the Pythons of other frameworks, by label."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(_cache_in(folder))
+        module = training_module(configuration)
+        ours = Trainer(COMPILED, configuration, compiled(configuration, threads))
+        eager = Trainer(EAGER, configuration, one_by_one(module, threads))
+        contestants: list[Contestant] = [
+            ours, eager, Trainer("numpy", configuration, lambda: numpy_step(configuration)),
+        ]  # fmt: skip
+        for label, python in peers.items():
+            contestants.append(peer := Peer(label, python, configuration, threads))
+            stack.callback(peer.close)
+        started = [_Begun(one) for one in contestants]
+        cached = compiled(configuration, threads)
+        cached_s = Trainer(COMPILED, configuration, cached).start().compile
+        ways = _ways(configuration, started, effort)
+        return Point(
+            configuration=configuration, cached_compile_s=cached_s, ways=tuple(ways),
+            where=_where(module, configuration, effort, threads, next(w for w in ways if w.label == EAGER)),
+        )  # fmt: skip
+
+
+class _Begun:
+    """A contestant that has started already; `error` says why it could not."""
+
+    def __init__(self, contestant: Contestant) -> None:
+        self.label, self._contestant, self.error = contestant.label, contestant, ""
+        try:
+            self.started = contestant.start()
+        except HloError as error:
+            if contestant.label in LABELS:
+                raise
+            self.error, self.started = str(error), Started(0.0, 0.0, 0.0, ())
+
+    def start(self) -> Started:
+        return self.started
+
+    def sample(self, seconds: float, batch: int) -> list[float]:
+        return self._contestant.sample(seconds, batch)
+
+
+def _ways(configuration: Configuration, begun: Sequence[_Begun], effort: Effort) -> list[Way]:
+    """Those that compute the same are timed."""
+    expected = next(one.started.outputs for one in begun if one.label == EAGER)
+    first = initial_state(configuration)
+    differences = {one.label: one.error or _difference(one.started.outputs, expected, first) for one in begun}
+    ready = [one for one in begun if not differences[one.label]]
+    timings = {t.label: t for t in measure(ready, effort.rounds, effort.seconds, effort.warmup)}
+    found = []
+    for one in begun:
+        seconds = 0.0 if one.label in (EAGER, "numpy") else one.started.compile
+        timing = timings.get(one.label)
+        if timing is None:
+            found.append(Way(label=one.label, compile_s=seconds, difference=differences[one.label]))
+            continue
+        steady = timing.steady
+        found.append(
+            Way(
+                label=one.label, compile_s=seconds, step_s=steady.median, low_s=steady.low, high_s=steady.high,
+                samples=steady.count, steady=timing.warm,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _difference(
+    found: Sequence[npt.NDArray[Any]], expected: Sequence[npt.NDArray[Any]], first: Sequence[npt.NDArray[Any]]
+) -> str:
+    """How losses or weights differ, in words; nothing where they do not by more than they may."""
+    losses = float(np.max(np.abs(found[0] / expected[0] - 1)))
+    if not losses <= _LOSS:
+        return f"losses lie apart by {losses:.2g} of themselves, more than {_LOSS:g}"
+    for number, (one, other, begin) in enumerate(zip(found[1:], expected[1:], first, strict=False)):
+        moved = float(np.linalg.norm(other - begin))
+        apart = float(np.linalg.norm(one.reshape(other.shape) - other))
+        if not apart <= _WEIGHTS * moved:
+            kind = "biases" if number % 2 else "weights"
+            return f"{kind} of layer {number // 2} lie apart by {apart:.2g}, having moved by {moved:.2g}"
+    return ""
+
+
+def _where(
+    module: Module, configuration: Configuration, effort: Effort, threads: int | None, eager: Way
+) -> Where:
+    count = len(module.entry.parameters) - 2
+    bare, probed = (
+        compile_module(module, threads=threads, donate=range(count), profiled=profiled) for profiled in (False, True)
+    )
+    arguments = [*initial_state(configuration), *batches(configuration)[0]]
+    measurement = Measurement(bare, probed, arguments, threads)
+    measurement.run(effort.profile)
+    profile = measurement.profile()
+    kinds = {"call": 0.0, "kernel": 0.0}
+    for step in profile.steps:
+        kinds[step.kind] = kinds.get(step.kind, 0.0) + step.seconds
+    empty, number = op_by_op(_negations(), threads), np.ones((), np.float32)
+    call = best_time(lambda: empty(number), effort.profile / 4) / _CALLS
+    one_by_one_ = op_by_op(module, threads)
+    calls = sum(i.opcode not in ("parameter", "constant", "tuple", "get-tuple-element") for i in module.entry)
+    with counted(CACHE_MISSES) as ours:
+        for _ in range(_COUNTED):
+            bare.run(*arguments)
+    with counted(CACHE_MISSES) as theirs:
+        for _ in range(_COUNTED):
+            one_by_one_(*arguments)
+    return Where(
+        call_s=kinds.pop("call"), kernels_s=kinds.pop("kernel"), between_s=sum(kinds.values()), eager_calls=calls,
+        eager_call_s=call, eager_kernels_s=max(0.0, (eager.step_s or 0.0) - calls * call),
+        misses=None if ours.count is None else ours.count / _COUNTED,
+        eager_misses=None if theirs.count is None else theirs.count / _COUNTED,
+        no_misses=ours.why_not or theirs.why_not,
+    )  # fmt: skip
+
+
+def _negations() -> Module:
+    module, entry = Module("calls"), Computation("main")
+    build = Builder(entry)
+    entry.root = build.parameter(0, array("f32", ()))
+    for _ in range(_CALLS):
+        entry.root = build.unary("negate", entry.root)
+    module.add(entry, entry=True)
+    return module
+
+
+@contextmanager
+def _cache_in(folder: str) -> Iterator[None]:
+    """Code is cached in an empty folder meanwhile, so that what is compiled first is compiled."""
+    before = os.environ.get("HLOTOOL_CACHE")
+    os.environ["HLOTOOL_CACHE"] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["HLOTOOL_CACHE"]
+        else:
+            os.environ["HLOTOOL_CACHE"] = before
+
+
+def point_json(point: Point) -> dict[str, Any]:
+    """The point as JSON has it."""
+    return asdict(point)
+
+
+def read_point(found: Mapping[str, Any]) -> Point:
+    """What `point_json` wrote; KeyError, TypeError where it is something else."""
+    return Point(
+        configuration=Configuration(**found["configuration"]),
+        cached_compile_s=found["cached_compile_s"],
+        ways=tuple(Way(**way) for way in found["ways"]),
+        where=Where(**found["where"]),
+    )
