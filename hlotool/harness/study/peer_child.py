@@ -28,8 +28,8 @@ class _Trainer:
         self.batches: Iterator[tuple[Any, Any]] = iter(())
 
     def start(
-        self, way: str, source: str, target: str, layers: int, batches: int, checked: int, threads: int | None,
-        rate: float, betas: Sequence[float], epsilon: float,
+        self, way: str, source: str, target: str, layers: int, batches: int, checked: int, rate: float,
+        betas: Sequence[float], epsilon: float,
     ) -> dict[str, Any]:
         """Train for `checked` steps; how long each took."""
         with np.load(source) as file:
@@ -37,7 +37,7 @@ class _Trainer:
             given = [(file[f"features{number}"], file[f"targets{number}"]) for number in range(batches)]
         framework, _, compiled = way.partition("-")
         make = {"torch": _torch, "tensorflow": _tensorflow}[framework]
-        step, convert, read = make(weights, bool(compiled), threads, rate, betas, epsilon)
+        step, convert, read = make(weights, bool(compiled), rate, betas, epsilon)
         ready = [(convert(features), convert(targets)) for features, targets in given]
         losses, seconds = [], []
         for features, targets in ready[:checked]:
@@ -64,13 +64,12 @@ class _Trainer:
 
 
 def _torch(
-    weights: Sequence[Any], compiled: bool, threads: int | None, rate: float, betas: Sequence[float], epsilon: float
+    weights: Sequence[Any], compiled: bool, rate: float, betas: Sequence[float], epsilon: float
 ) -> tuple[Step, Callable[[Any], Any], Callable[[], list[Any]]]:
     """Eager PyTorch with its own Adam; or the loss with its gradient, and Adam, by torch.compile."""
     import torch
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    torch._dynamo.reset()
     own = [torch.from_numpy(weight.copy()).requires_grad_() for weight in weights]
     adam = torch.optim.Adam(own, lr=rate, betas=(betas[0], betas[1]), eps=epsilon)
 
@@ -96,13 +95,11 @@ def _torch(
 
 
 def _tensorflow(
-    weights: Sequence[Any], compiled: bool, threads: int | None, rate: float, betas: Sequence[float], epsilon: float
+    weights: Sequence[Any], compiled: bool, rate: float, betas: Sequence[float], epsilon: float
 ) -> tuple[Step, Callable[[Any], Any], Callable[[], list[Any]]]:
     """A step as tf.function, which runs operation by operation; or compiled by XLA."""
     import tensorflow as tf
 
-    if threads is not None:
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
     own = [tf.Variable(weight) for weight in weights]
     means, squares = ([tf.Variable(tf.zeros_like(one)) for one in own] for _ in range(2))
     done = tf.Variable(0.0)
@@ -130,16 +127,20 @@ def _tensorflow(
     return step, tf.constant, lambda: [one.numpy() for one in own]
 
 
-def _versions(framework: str) -> dict[str, Any]:
-    """Whether the framework is there, by its version."""
+def _load(framework: str, threads: int | None) -> dict[str, Any]:
+    """Load the framework; its version."""
     module = __import__(framework)
+    if threads is not None and framework == "torch":
+        module.set_num_threads(threads)
+    elif threads is not None:
+        module.config.threading.set_intra_op_parallelism_threads(threads)
     return {"version": module.__version__}
 
 
 def _serve() -> None:
     trainer = _Trainer()
     tasks: dict[str, Callable[..., dict[str, Any]]] = {
-        "version": _versions, "start": trainer.start, "sample": trainer.sample,
+        "load": _load, "start": trainer.start, "sample": trainer.sample,
     }  # fmt: skip
     print(json.dumps({}), flush=True)
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""TensorFlow and PyTorch training a perceptron, each in a child process under a Python that has it."""
+"""TensorFlow and PyTorch training perceptrons, each in a child process under a Python that has it."""
 
 from __future__ import annotations
 
@@ -9,40 +9,53 @@ from hlotool.harness.study import peer_child
 from hlotool.harness.study.mlp import BETAS, EPSILON, RATE, Configuration, initial_state
 from hlotool.harness.study.trainers import CHECKED, batches
 from hlotool.harness.told import Told
+from hlotool.ir import UnsupportedError
 
-__all__ = ["PEERS", "Peer", "peer_version"]
+__all__ = ["PEERS", "Peer", "PeerProcess"]
 
 PEERS = ("tensorflow", "tensorflow-xla", "torch", "torch-compile")
 """Without their compilers, where each operation is run by itself, and with."""
-_QUIET = {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "1", "CUDA_VISIBLE_DEVICES": ""}
+_SETTINGS = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+"""Few words, the processor alone, and nothing that was compiled before."""
+_TINY = Configuration(1, 3, 2)
 
 
-def _child(label: str, python: str) -> Told:
-    framework = label.partition("-")[0]
-    hint = f"; --peer {label}=PYTHON takes a Python that has {framework}"
-    return Told(label, python, peer_child.__file__, _QUIET, hint)
 
+class PeerProcess:
+    """A framework in a child process, for all configurations.  UnsupportedError where that Python does not have it.
 
-def peer_version(label: str, python: str) -> str:
-    """The version of the framework; UnsupportedError where that Python does not have it."""
-    child = _child(label, python)
-    try:
-        version: str = child.ask("version", framework=label.partition("-")[0])["version"]
-        return version
-    finally:
-        child.close()
+    A tiny training comes first: what a process sets up once is nobody's compile time.
+    """
+
+    def __init__(self, label: str, python: str, threads: int | None) -> None:
+        framework = label.partition("-")[0]
+        hint = f"; --peer {label}=PYTHON takes a Python that has {framework}"
+        self.label = label
+        self.child = Told(label, python, peer_child.__file__, _SETTINGS, hint)
+        try:
+            self.version: str = self.child.ask("load", framework=framework, threads=threads)["version"]
+        except UnsupportedError:
+            self.child.close()
+            raise
+
+    def warm_up(self) -> None:
+        """The tiny training."""
+        Peer(self, _TINY).start()
+
+    def close(self) -> None:
+        """End the child process."""
+        self.child.close()
 
 
 class Peer:
-    """A framework, to be timed: a contestant that trains on in its own process.
+    """A configuration in a framework, to be timed: a contestant that trains on in the other process.
 
     What the first steps take longer than the quickest of them counts as the time to compile: tracing and setting up
     are part of it.
     """
 
-    def __init__(self, label: str, python: str, configuration: Configuration, threads: int | None) -> None:
-        self.label, self._configuration, self._threads = label, configuration, threads
-        self._child = _child(label, python)
+    def __init__(self, process: PeerProcess, configuration: Configuration) -> None:
+        self.label, self._configuration, self._child = process.label, configuration, process.child
 
     def start(self) -> Started:
         source, target = self._child.path("in.npz"), self._child.path("out.npz")
@@ -55,7 +68,7 @@ class Peer:
         np.savez(source, **arrays)  # type: ignore[arg-type]  # names that it has for its own use are not among these
         seconds: list[float] = self._child.ask(
             "start", way=self.label, source=str(source), target=str(target), layers=layers, batches=len(cut),
-            checked=CHECKED, threads=self._threads, rate=RATE, betas=BETAS, epsilon=EPSILON,
+            checked=CHECKED, rate=RATE, betas=BETAS, epsilon=EPSILON,
         )["seconds"]  # fmt: skip
         with np.load(target) as file:
             outputs = (file["losses"], *(file[f"weight{number}"] for number in range(2 * layers)))
@@ -64,6 +77,3 @@ class Peer:
     def sample(self, seconds: float, batch: int) -> list[float]:
         found: list[float] = self._child.ask("sample", seconds=seconds, batch=batch)["samples"]
         return found
-
-    def close(self) -> None:
-        self._child.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -21,14 +21,14 @@ from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.profile import Measurement
 from hlotool.harness.study.counters import CACHE_MISSES, counted
 from hlotool.harness.study.mlp import Configuration, initial_state, training_module
-from hlotool.harness.study.peers import Peer
+from hlotool.harness.study.peers import Peer, PeerProcess
 from hlotool.harness.study.trainers import Trainer, batches, compiled, numpy_step, one_by_one
 from hlotool.harness.times import best_time
 from hlotool.ir import Computation, HloError, Module, array
 from hlotool.ir.builder import Builder
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["COMPILED", "EAGER", "LABELS", "Effort", "Point", "Way", "Where", "measure_point", "point_json", "read_point"]
+__all__ = ["COMPILED", "EAGER", "LABELS", "Effort", "Laboratory", "Point", "Way", "Where", "point_json", "read_point"]
 
 COMPILED, EAGER = "hlotool", "op-by-op"
 LABELS = (COMPILED, EAGER, "numpy")
@@ -41,6 +41,7 @@ differ by all of that."""
 
 _CALLS = 64
 """Calls that have next to nothing to do, one after the other."""
+_TINY = Configuration(1, 3, 2)
 _COUNTED = 20
 """Steps whose cache misses are counted."""
 
@@ -126,30 +127,34 @@ class Point:
         return 0 if late <= 0 <= gain else None if gain <= 0 else int(np.ceil(late / gain))
 
 
-def measure_point(
-    configuration: Configuration, effort: Effort, threads: int | None, peers: Mapping[str, str]
-) -> Point:
-    """Measure a configuration; `peers` are the Pythons of other frameworks, by label."""
-    with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        stack.enter_context(_cache_in(folder))
-        module = training_module(configuration)
-        ours = Trainer(COMPILED, configuration, compiled(configuration, threads))
-        eager = Trainer(EAGER, configuration, one_by_one(module, threads))
-        contestants: list[Contestant] = [
-            ours, eager, Trainer("numpy", configuration, lambda: numpy_step(configuration)),
-        ]  # fmt: skip
-        for label, python in peers.items():
-            contestants.append(peer := Peer(label, python, configuration, threads))
-            stack.callback(peer.close)
-        started = [_Begun(one) for one in contestants]
-        cached = compiled(configuration, threads)
-        cached_s = Trainer(COMPILED, configuration, cached).start().compile
-        ways = _ways(configuration, started, effort)
-        return Point(
-            configuration=configuration, cached_compile_s=cached_s, ways=tuple(ways),
-            where=_where(module, configuration, effort, threads, next(w for w in ways if w.label == EAGER)),
-        )  # fmt: skip
+class Laboratory:
+    """Measures configurations; `peers` are the processes of other frameworks."""
+
+    def __init__(self, effort: Effort, threads: int | None, peers: Sequence[PeerProcess]) -> None:
+        self._effort, self._threads, self._peers, self._warm = effort, threads, peers, False
+
+    def measure(self, configuration: Configuration) -> Point:
+        """The point of a configuration."""
+        effort, threads = self._effort, self._threads
+        with tempfile.TemporaryDirectory() as folder, _cache_in(folder):
+            if not self._warm:  # what a process sets up once is nobody's compile time
+                Trainer(COMPILED, _TINY, compiled(_TINY, threads)).start()
+                for peer in self._peers:
+                    peer.warm_up()
+                self._warm = True
+            module = training_module(configuration)
+            contestants: list[Contestant] = [
+                Trainer(COMPILED, configuration, compiled(configuration, threads)),
+                Trainer(EAGER, configuration, one_by_one(module, threads)),
+                Trainer("numpy", configuration, lambda: numpy_step(configuration)),
+                *(Peer(process, configuration) for process in self._peers),
+            ]
+            begun = [_Begun(one) for one in contestants]
+            cached = Trainer(COMPILED, configuration, compiled(configuration, threads)).start().compile
+            ways = _ways(configuration, begun, effort)
+            eager = next(way for way in ways if way.label == EAGER)
+            where = _where(module, configuration, effort, threads, eager)
+        return Point(configuration=configuration, cached_compile_s=cached, ways=tuple(ways), where=where)
 
 
 class _Begun:
