@@ -309,8 +309,8 @@ def _panels(study: _Study, label: str, with_compile: bool) -> list[Panel]:
             points = tuple((x, y) for x, y in values if y is not None)
             if points:
                 series.append(Series(f"batch {batch}", points))
-        words = f"{layers} hidden layer{'s' if layers > 1 else ''}, over {label}"
-        found.append(Panel(words + (" with compile time" if with_compile else ""), tuple(series)))
+        words = f"{layers} layer{'s' if layers > 1 else ''}, over {label}"
+        found.append(Panel(words + (", with compiling" if with_compile else ""), tuple(series)))
     return found if any(panel.series for panel in found) else []
 
 

@@ -14,10 +14,12 @@ from hlotool.lazy_dataclass import dataclass
 __all__ = ["Panel", "Series", "panels_picture"]
 
 _PALETTE = ("#2f7bd1", "#c9741c", "#2f9a4e", "#8b54c9", "#c94a72", "#2a8aa3", "#97841b", "#69788c")
-_LEFT, _TOP, _WIDE, _HIGH = 76, 78, 260, 170
+_LEFT, _TOP, _WIDE, _HIGH = 76, 78, 270, 170
 """Of the first panel, and the sizes of all."""
 _ACROSS, _DOWN = 22, 40
 """Between panels."""
+_LEAST_WIDTH = 660
+"""For the title and the notes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def panels_picture(rows: Sequence[Sequence[Panel]], title: str, notes: Sequence[
     names = list(dict.fromkeys(one.name for row in rows for panel in row for one in panel.series))
     colours = {name: _PALETTE[number % len(_PALETTE)] for number, name in enumerate(names)}
     columns = max(map(len, rows), default=0)
-    width = _LEFT + columns * (_WIDE + _ACROSS) + 14
+    width = max(_LEAST_WIDTH, _LEFT + columns * (_WIDE + _ACROSS) + 14)
     parts = [text(_LEFT, 24, title, "title")]
     x = float(_LEFT)
     for name in names:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 Step = Callable[[Any, Any], float]
 """One step of training on a batch; its loss."""
+Made = tuple[Step, Callable[[Any], Any], Callable[[], list[Any]], Callable[[], None]]
+"""A step, what makes arrays of the framework of those of NumPy, what gives the weights, and what begins again."""
 
 
 class _Trainer:
@@ -25,7 +26,9 @@ class _Trainer:
 
     def __init__(self) -> None:
         self.step: Step | None = None
-        self.batches: Iterator[tuple[Any, Any]] = iter(())
+        self.reset: Callable[[], None] = lambda: None
+        self.batches: list[tuple[Any, Any]] = []
+        self.done = 0
 
     def start(
         self, way: str, source: str, target: str, layers: int, batches: int, checked: int, rate: float,
@@ -37,7 +40,7 @@ class _Trainer:
             given = [(file[f"features{number}"], file[f"targets{number}"]) for number in range(batches)]
         framework, _, compiled = way.partition("-")
         make = {"torch": _torch, "tensorflow": _tensorflow}[framework]
-        step, convert, read = make(weights, bool(compiled), rate, betas, epsilon)
+        step, convert, read, reset = make(weights, bool(compiled), rate, betas, epsilon)
         ready = [(convert(features), convert(targets)) for features, targets in given]
         losses, seconds = [], []
         for features, targets in ready[:checked]:
@@ -46,7 +49,7 @@ class _Trainer:
             seconds.append(time.perf_counter() - begin)
         arrays = {f"weight{number}": array for number, array in enumerate(read())}
         np.savez(target, losses=np.array(losses), **arrays)
-        self.step, self.batches = step, cycle(ready)
+        self.step, self.reset, self.batches, self.done = step, reset, ready, checked
         return {"seconds": seconds}
 
     def sample(self, seconds: float, batch: int) -> dict[str, Any]:
@@ -55,17 +58,21 @@ class _Trainer:
         samples: list[float] = []
         end = clock() + seconds
         while not samples or clock() < end:
-            given = [next(self.batches) for _ in range(batch)]
+            if self.done + batch > len(self.batches):
+                self.reset()
+                self.done = 0
+            given = self.batches[self.done : self.done + batch]
             begin = clock()
             for features, targets in given:
                 step(features, targets)
-            samples.append((clock() - begin) / batch)
+            samples.append((clock() - begin) / len(given))
+            self.done += len(given)
         return {"samples": samples}
 
 
 def _torch(
     weights: Sequence[Any], compiled: bool, rate: float, betas: Sequence[float], epsilon: float
-) -> tuple[Step, Callable[[Any], Any], Callable[[], list[Any]]]:
+) -> Made:
     """Eager PyTorch with its own Adam; or the loss with its gradient, and Adam, by torch.compile."""
     import torch
 
@@ -91,12 +98,19 @@ def _torch(
         update()
         return float(loss)
 
-    return step, torch.from_numpy, lambda: [one.detach().numpy() for one in own]
+    def reset() -> None:
+        with torch.no_grad():
+            for one, weight in zip(own, weights, strict=True):
+                one.copy_(torch.from_numpy(weight))
+                for moment in adam.state[one].values():
+                    moment.zero_()
+
+    return step, torch.from_numpy, lambda: [one.detach().numpy() for one in own], reset
 
 
 def _tensorflow(
     weights: Sequence[Any], compiled: bool, rate: float, betas: Sequence[float], epsilon: float
-) -> tuple[Step, Callable[[Any], Any], Callable[[], list[Any]]]:
+) -> Made:
     """A step as tf.function, which runs operation by operation; or compiled by XLA."""
     import tensorflow as tf
 
@@ -124,7 +138,13 @@ def _tensorflow(
     def step(features: Any, targets: Any) -> float:
         return float(train(features, targets).numpy())
 
-    return step, tf.constant, lambda: [one.numpy() for one in own]
+    def reset() -> None:
+        for one, weight in zip(own, weights, strict=True):
+            one.assign(weight)
+        for moment in (*means, *squares, done):
+            moment.assign(tf.zeros_like(moment))
+
+    return step, tf.constant, lambda: [one.numpy() for one in own], reset
 
 
 def _load(framework: str, threads: int | None) -> dict[str, Any]:

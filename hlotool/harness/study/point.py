@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -23,9 +24,8 @@ from hlotool.harness.study.counters import CACHE_MISSES, counted
 from hlotool.harness.study.mlp import Configuration, initial_state, training_module
 from hlotool.harness.study.peers import Peer, PeerProcess
 from hlotool.harness.study.trainers import Trainer, batches, compiled, numpy_step, one_by_one
-from hlotool.harness.times import best_time
-from hlotool.ir import Computation, HloError, Module, array
-from hlotool.ir.builder import Builder
+from hlotool.harness.study.worth import call_seconds
+from hlotool.ir import HloError, Module
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["COMPILED", "EAGER", "LABELS", "Effort", "Laboratory", "Point", "Way", "Where", "point_json", "read_point"]
@@ -39,9 +39,9 @@ _LOSS, _WEIGHTS = 1e-3, 2e-2
 array).  Adam moves a weight by its rate even where the gradient is nothing but rounding, so that single weights
 differ by all of that."""
 
-_CALLS = 64
-"""Calls that have next to nothing to do, one after the other."""
 _TINY = Configuration(1, 3, 2)
+_PROFILED = 16
+"""Runs after which a profile begins the training again."""
 _COUNTED = 20
 """Steps whose cache misses are counted."""
 
@@ -223,15 +223,19 @@ def _where(
     bare, probed = (
         compile_module(module, threads=threads, donate=range(count), profiled=profiled) for profiled in (False, True)
     )
-    arguments = [*initial_state(configuration), *batches(configuration)[0]]
+    first = initial_state(configuration)
+    arguments = [*(one.copy() for one in first), *batches(configuration)[0]]
     measurement = Measurement(bare, probed, arguments, threads)
-    measurement.run(effort.profile)
+    end = time.perf_counter() + effort.profile
+    while not measurement.runs or time.perf_counter() < end:
+        for one, begin in zip(arguments, first, strict=False):  # again and again as the training begins
+            np.copyto(one, begin)
+        measurement.run(runs=_PROFILED)
     profile = measurement.profile()
     kinds = {"call": 0.0, "kernel": 0.0}
     for step in profile.steps:
         kinds[step.kind] = kinds.get(step.kind, 0.0) + step.seconds
-    empty, number = op_by_op(_negations(), threads), np.ones((), np.float32)
-    call = best_time(lambda: empty(number), effort.profile / 4) / _CALLS
+    call = call_seconds(threads, effort.profile / 4)
     one_by_one_ = op_by_op(module, threads)
     calls = sum(i.opcode not in ("parameter", "constant", "tuple", "get-tuple-element") for i in module.entry)
     with counted(CACHE_MISSES) as ours:
@@ -247,16 +251,6 @@ def _where(
         eager_misses=None if theirs.count is None else theirs.count / _COUNTED,
         no_misses=ours.why_not or theirs.why_not,
     )  # fmt: skip
-
-
-def _negations() -> Module:
-    module, entry = Module("calls"), Computation("main")
-    build = Builder(entry)
-    entry.root = build.parameter(0, array("f32", ()))
-    for _ in range(_CALLS):
-        entry.root = build.unary("negate", entry.root)
-    module.add(entry, entry=True)
-    return module
 
 
 @contextmanager

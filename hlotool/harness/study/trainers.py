@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import cycle
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,7 +16,6 @@ from hlotool.harness.study.mlp import (
     BETAS,
     EPSILON,
     RATE,
-    SAMPLES,
     Configuration,
     batch_of,
     data_set,
@@ -33,29 +31,32 @@ Step: TypeAlias = Callable[..., Sequence[npt.NDArray[Any]]]
 
 CHECKED = 4
 """Steps from the beginning whose losses and weights are compared before anything is timed."""
-_MOST_BATCHES = 64
-"""Batches that are cut out ahead: enough that they are not always in the nearest cache."""
+_AGAIN = 64
+"""Steps after which the training begins again.
+
+All ways train on the same steps then, however many they take in a second.  Later ones are not the same work: moments
+of what has stopped learning fade away to denormal numbers, which processors are slow with, after some 800 steps."""
 
 
 def batches(configuration: Configuration) -> list[Arrays]:
-    """The first batches of the training."""
+    """The batches of the steps that are timed, which begin the training."""
     data = data_set()
-    count = max(CHECKED, min(_MOST_BATCHES, SAMPLES // configuration.batch))
-    return [batch_of(data, configuration.batch, step) for step in range(count)]
+    return [batch_of(data, configuration.batch, step) for step in range(_AGAIN)]
 
 
 class Trainer:
     """A training to be timed: `make` gives the function of one step, from state, features and targets to the loss and
     the next state.
 
-    Every call trains on: state goes from step to step.  `start` makes it and takes the steps that are compared: its
-    outputs are their losses, and the weights and biases behind them.
+    Every call trains on: state goes from step to step, and from the last batch back to the beginning.  `start` makes it
+    and takes the steps that are compared: its outputs are their losses, and the weights and biases behind them.
     """
 
     def __init__(self, label: str, configuration: Configuration, make: Callable[[], Step]) -> None:
         self.label, self._configuration, self._make = label, configuration, make
         self._batches = batches(configuration)
-        self._next = cycle(self._batches)
+        self._first = initial_state(configuration)
+        self._done = 0
         self._state: Sequence[npt.NDArray[Any]] = ()
         self._step: Step | None = None
 
@@ -64,7 +65,7 @@ class Trainer:
         begin = clock()
         step = self._step = self._make()
         made = clock()
-        state: Sequence[npt.NDArray[Any]] = initial_state(self._configuration)
+        state: Sequence[npt.NDArray[Any]] = [one.copy() for one in self._first]
         losses, first = [], 0.0
         for given in self._batches[:CHECKED]:
             begun = clock()
@@ -72,23 +73,26 @@ class Trainer:
             first = first or clock() - begun
             losses.append(float(loss))
         weights = [np.array(one) for one in state[: 2 * len(self._configuration.sizes)]]
-        self._state = state
+        self._state, self._done = state, CHECKED
         return Started(0.0, made - begin, first, (np.array(losses), *weights))
 
     def sample(self, seconds: float, batch: int) -> list[float]:
-        step, clock, following, state = self._step, time.perf_counter, self._next, self._state
+        step, clock, state, done = self._step, time.perf_counter, self._state, self._done
         assert step is not None
         found = []
         end = clock() + seconds
         while True:
-            given = [next(following) for _ in range(batch)]
+            if done + batch > _AGAIN:
+                state, done = [one.copy() for one in self._first], 0
+            given = self._batches[done : done + batch]
             begin = clock()
             for one in given:
                 _, *state = step(*state, *one)
             now = clock()
-            found.append((now - begin) / batch)
+            found.append((now - begin) / len(given))
+            done += len(given)
             if now >= end:
-                self._state = state
+                self._state, self._done = state, done
                 return found
 
 
