@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import math
 import shutil
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -23,26 +19,22 @@ from hlotool.cli.options import form_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.progress import progress
 from hlotool.cli.study_model import model_command
-from hlotool.cli.tables import Table, plain_table, time_text
+from hlotool.cli.study_report import Study, csv_text, json_text, picture, text
 from hlotool.cli.words import say
 from hlotool.codegen.machine import host
 from hlotool.harness.facts import processor_name
 from hlotool.harness.study.journal import Journal
-from hlotool.harness.study.mlp import EPOCHS, SAMPLES
 from hlotool.harness.study.peers import PEERS, PeerProcess
-from hlotool.harness.study.point import COMPILED, EAGER, LABELS, Effort, Laboratory, Point, point_json
+from hlotool.harness.study.point import EAGER, Effort, Laboratory
 from hlotool.harness.study.study import (
     BATCHES,
     LAYERS,
     QUICK,
     WIDTHS,
     configurations,
-    facts_of,
-    geometric_mean,
     measure_all,
     slower_points,
 )
-from hlotool.inspect.panels import Panel, Series, panels_picture
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.pool import default_threads
 
@@ -115,15 +107,6 @@ class MlpOptions:
     form: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Study:
-    """Points, those that are `wanted`, and what the study is of."""
-
-    points: Sequence[Point]
-    wanted: int
-    about: dict[str, Any]
-
-
 @command.command("mlp")
 @click.option("--quick", is_flag=True, help="A small grid, measured for a tenth of the time.")
 @click.option("--layers", type=Numbers(16), metavar="N,...", help="Hidden layers; by default 1,2,3.")
@@ -180,9 +163,9 @@ def mlp_command(**given: Any) -> None:
     study = _study(options)
     finished = len(study.points) == study.wanted
     if options.folder is not None and finished:
-        for name, content in (("svg", _picture(study)), ("csv", _csv(study)), ("json", _json(study))):
+        for name, content in (("svg", picture(study)), ("csv", csv_text(study)), ("json", json_text(study))):
             write_text(str(Path(options.folder) / f"mlp.{name}"), content)
-    write_text(None, {"text": _text, "json": _json, "csv": _csv}[options.form](study))
+    write_text(None, {"text": text, "json": json_text, "csv": csv_text}[options.form](study))
     failing = [f"{p.configuration}: {w.label}: {w.difference}" for p in study.points for w in p.ways if w.difference]
     if options.fail_below is not None:
         failing += [
@@ -198,7 +181,7 @@ def mlp_command(**given: Any) -> None:
         raise CheckFailed
 
 
-def _study(options: MlpOptions) -> _Study:
+def _study(options: MlpOptions) -> Study:
     layers, widths, batches = QUICK if options.quick else (LAYERS, WIDTHS, BATCHES)
     wanted = configurations(options.layers or layers, options.widths or widths, options.batches or batches)
     seconds = options.seconds if options.seconds is not None else 0.04 if options.quick else 0.4
@@ -225,160 +208,4 @@ def _study(options: MlpOptions) -> _Study:
         laboratory = Laboratory(effort, options.threads, peers)
         budget = math.inf if options.budget is None else options.budget
         tell = stack.enter_context(progress(after=0))
-        return _Study(measure_all(wanted, laboratory.measure, journal, budget, tell), len(wanted), about)
-
-
-# ---- reports
-
-
-def _labels(study: _Study) -> list[str]:
-    """What the compiled training is compared with."""
-    return [*LABELS[1:], *study.about["peers"]]
-
-
-def _json(study: _Study) -> str:
-    about = {name: study.about[name] for name in ("tool_version", "machine", "threads", "effort", "peers")}
-    points = [
-        {
-            **point_json(point), "parameters": point.configuration.parameters, "steps": point.configuration.steps,
-            "against": facts_of(point),
-        }
-        for point in study.points
-    ]  # fmt: skip
-    report = {
-        "schema_version": 1, "kind": "study-mlp", **about, "epochs": EPOCHS, "samples": SAMPLES,
-        "wanted": study.wanted, "points": points,
-    }  # fmt: skip
-    return json.dumps(report, indent=1) + "\n"
-
-
-_CSV = (
-    "layers", "width", "batch", "parameters", "steps", "way", "compile_s", "step_s", "low_s", "high_s", "samples",
-    "steady", "relative", "relative_with_compile", "break_even_steps", "difference",
-)  # fmt: skip
-
-
-def _csv(study: _Study) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(_CSV)
-    for point in study.points:
-        c = point.configuration
-        for way in point.ways:
-            writer.writerow(
-                (
-                    c.layers, c.width, c.batch, c.parameters, c.steps, way.label,
-                    *(_number(n) for n in (way.compile_s, way.step_s, way.low_s, way.high_s)), way.samples,
-                    "yes" if way.steady else "no", _number(point.relative(way.label)),
-                    _number(point.relative(way.label, with_compile=True)),
-                    "" if way.label == COMPILED else point.break_even(way.label), way.difference,
-                )
-            )  # fmt: skip
-    return stream.getvalue()
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
-
-
-def _picture(study: _Study) -> str:
-    rows = [_panels(study, EAGER, False), _panels(study, EAGER, True)]
-    rows += [_panels(study, label, False) for label in _labels(study) if label != EAGER]
-    machine = study.about["machine"]
-    notes = [
-        f"{machine['name'] or machine['cpu']} ({machine['cpu']}), {study.about['threads']} threads, "
-        f"hlotool {study.about['tool_version']}"
-        + "".join(f", {label} {version}" for label, version in study.about["peers"].items()),
-        f"Steps are measured; with compile time: {EPOCHS} epochs over {SAMPLES} samples, computed from these.",
-    ]
-    title = "Training of perceptrons: how many times as fast is it compiled?"
-    return panels_picture([row for row in rows if row], title, notes, "width of the hidden layers")
-
-
-def _panels(study: _Study, label: str, with_compile: bool) -> list[Panel]:
-    """A row: a panel for each number of layers, a line for each batch."""
-    found = []
-    for layers in dict.fromkeys(p.configuration.layers for p in study.points):
-        series = []
-        chosen = [p for p in study.points if p.configuration.layers == layers]
-        for batch in dict.fromkeys(p.configuration.batch for p in chosen):
-            values = [
-                (float(p.configuration.width), p.relative(label, with_compile))
-                for p in chosen if p.configuration.batch == batch
-            ]  # fmt: skip
-            points = tuple((x, y) for x, y in values if y is not None)
-            if points:
-                series.append(Series(f"batch {batch}", points))
-        words = f"{layers} layer{'s' if layers > 1 else ''}, over {label}"
-        found.append(Panel(words + (", with compiling" if with_compile else ""), tuple(series)))
-    return found if any(panel.series for panel in found) else []
-
-
-def _text(study: _Study) -> str:
-    labels = _labels(study)
-    machine = study.about["machine"]
-    headings = (
-        "layers", "width", "batch", "step", *(f"/ {label}" for label in labels), "with compile", "compile", "cached",
-        "break-even", "of steps",
-    )  # fmt: skip
-    rows, where = [], []
-    for point in study.points:
-        c, ours, w = point.configuration, point.way(COMPILED), point.where
-        place = (str(c.layers), str(c.width), str(c.batch))
-        even = point.break_even(EAGER)
-        rows.append(
-            (
-                *place, _seconds(ours.step_s) + ("" if ours.steady else " ~"),
-                *(_number(point.relative(label)) or "none" for label in labels),
-                _number(point.relative(EAGER, with_compile=True)) or "none", _seconds(ours.compile_s),
-                _seconds(point.cached_compile_s), "never" if even is None else str(even), str(c.steps),
-            )
-        )  # fmt: skip
-        total = max(w.call_s + w.kernels_s + w.between_s, 1e-12)
-        eager = max(w.eager_calls * w.eager_call_s + w.eager_kernels_s, 1e-12)
-        all_s = ours.compile_s + c.steps * (ours.step_s or 0.0)
-        where.append(
-            (
-                *place, f"{ours.compile_s / all_s:.0%}" if all_s else "none",
-                *(f"{part / total:.0%}" for part in (w.call_s, w.kernels_s, w.between_s)),
-                "none" if w.misses is None else f"{w.misses:.0f}", str(w.eager_calls),
-                f"{min(1.0, w.eager_calls * w.eager_call_s / eager):.0%}", f"{w.eager_kernels_s / eager:.0%}",
-                "none" if w.eager_misses is None else f"{w.eager_misses:.0f}",
-            )
-        )  # fmt: skip
-    spent = (
-        "layers", "width", "batch", "compiling", "call", "kernels", "between", "misses", "calls", "dispatch",
-        "their kernels", "their misses",
-    )  # fmt: skip
-    lines = [
-        f"{machine['name'] or machine['cpu']} ({machine['cpu']}), {study.about['threads']} threads; "
-        f"{len(study.points)} of {study.wanted} points",
-        "",
-        plain_table(Table("compiled training, and how many times as long others take for a step", headings, rows,
-                          frozenset(headings))),
-        "",
-        plain_table(Table("where the time goes: of 20 epochs, of a compiled step, of a step op by op", spent, where,
-                          frozenset(spent))),
-        "",
-    ]  # fmt: skip
-    for label in labels:
-        for with_compile in (False, True):
-            values = [v for p in study.points if (v := p.relative(label, with_compile)) is not None]
-            if values:
-                lines.append(
-                    f"{label}, compile time {'included' if with_compile else 'excluded'}: "
-                    f"{sum(v > 1 for v in values)} of {len(values)} points above 1, least {min(values):.3g}, "
-                    f"geometric mean {geometric_mean(values):.3g}"
-                )
-    lines += [
-        f"measured: steps and compiling.  Computed: {EPOCHS} epochs over {SAMPLES} samples, as compiling and so many"
-        " steps at the median; dispatch of op by op, as calls times what one takes that computes next to nothing.",
-        "~: the median had not settled within the warm-up; 'cached' is compiling with the code in the cache.",
-    ]
-    missing = {p.where.no_misses for p in study.points if p.where.no_misses}
-    lines += [f"cache misses are not counted: {why}" for why in sorted(missing)]
-    return "\n".join(lines) + "\n"
-
-
-def _seconds(value: float | None) -> str:
-    return "none" if value is None else time_text(value)
+        return Study(measure_all(wanted, laboratory.measure, journal, budget, tell), len(wanted), about)

@@ -25,7 +25,7 @@ from hlotool.driver import on_devices
 from hlotool.harness.elided import filled
 from hlotool.harness.facts import processor_name
 from hlotool.harness.input_files import module_inputs
-from hlotool.harness.study.worth import ClusterWorth, FusionWorth, ModuleWorth, study_module
+from hlotool.harness.study.worth import ModuleWorth, study_module
 from hlotool.ir.brief import one_line
 from hlotool.lazy_dataclass import dataclass
 
@@ -53,7 +53,7 @@ class ModelOptions:
 @file_argument
 @module_inputs_options()
 @click.option("--fusions", type=click.IntRange(0), default=8, show_default=True, help="So many are left out in turn.")
-@click.option("--clusters", type=click.IntRange(0), default=15, show_default=True, help="So many are measured, at most.")
+@click.option("--clusters", type=click.IntRange(0), default=15, show_default=True, help="So many are run, at most.")
 @click.option(
     "--time", "seconds", type=click.FloatRange(0), default=0.1, show_default=True,
     help="Seconds for each way to run each part.",
@@ -95,15 +95,12 @@ def model_command(**given: Any) -> None:
             )
         )  # fmt: skip
     write_text(options.output, _json(options, found) if options.form == "json" else _text(options, found))
-    problems = [f"{_place(one)}: {one.problem}" for one in (*found.fusions, *found.clusters) if one.problem]
+    problems = [f"without {one.name}: {one.problem}" for one in found.fusions if one.problem]
+    problems += [f"{one.first} to {one.last}: {one.problem}" for one in found.clusters if one.problem]
     for line in problems:
         say(one_line(line), err=True)
     if problems:
         raise CheckFailed
-
-
-def _place(part: FusionWorth | ClusterWorth) -> str:
-    return part.name if isinstance(part, FusionWorth) else f"{part.first} to {part.last}"
 
 
 def _json(options: ModelOptions, found: ModuleWorth) -> str:

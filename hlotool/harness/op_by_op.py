@@ -31,7 +31,8 @@ def op_by_op(
     """A function of the arrays of `module` that calls the code of each instruction of its entry computation.
 
     A loop or conditional is one instruction; its insides are compiled without passes.  Constants are made once, ahead.
-    `observe` is told of each call, and how many seconds it took.  UnsupportedError names an instruction that has no native code.
+    `observe` is told of each call, and how many seconds it took.  UnsupportedError names an instruction that has no
+    native code.
     """
     if topology_of(module).devices > 1:
         raise UnsupportedError("op by op runs on one device")

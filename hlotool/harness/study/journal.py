@@ -51,7 +51,7 @@ class Journal:
     def _lines(self) -> list[dict[str, Any]]:
         try:
             text = self._path.read_text("utf-8")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read {self._path}: {error}") from error

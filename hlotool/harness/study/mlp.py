@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,7 +50,7 @@ class Configuration:
     def sizes(self) -> tuple[tuple[int, int], ...]:
         """Rows and columns of the weights, layer by layer."""
         units = (FEATURES, *[self.width] * self.layers, 1)
-        return tuple(zip(units, units[1:], strict=False))
+        return tuple(pairwise(units))
 
     @property
     def parameters(self) -> int:
@@ -129,7 +130,8 @@ def _loss(configuration: Configuration) -> Module:
         value = build.dot(value, weight, ((1,), (0,)))
         value = build.binary("add", value, build.broadcast(bias, (1,), value.shape))
         if layer < len(sizes) - 1:
-            value = build.binary("maximum", value, build.splat(0, value.shape))
+            zeros = build.splat(0, value.shape)  # as frameworks have it, the slope at zero is zero
+            value = build.select(build.compare(value, zeros, "GT"), value, zeros)
     error = build.binary("subtract", value, targets)
     squared = build.binary("multiply", error, error)
     total = build.reduce(squared, build.scalar_constant(0, "f32"), (0, 1), add)

@@ -118,7 +118,6 @@ def _tensorflow(
     means, squares = ([tf.Variable(tf.zeros_like(one)) for one in own] for _ in range(2))
     done = tf.Variable(0.0)
 
-    @tf.function(jit_compile=compiled)
     def train(features: Any, targets: Any) -> Any:
         with tf.GradientTape() as tape:
             value = features
@@ -135,8 +134,10 @@ def _tensorflow(
             weight.assign_sub(rate * (mean / mean_scale) / (tf.sqrt(square / square_scale) + epsilon))
         return loss
 
+    traced = tf.function(train, jit_compile=compiled)
+
     def step(features: Any, targets: Any) -> float:
-        return float(train(features, targets).numpy())
+        return float(traced(features, targets).numpy())
 
     def reset() -> None:
         for one, weight in zip(own, weights, strict=True):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hlotool.driver import compile_module
-from hlotool.harness.bench import Contestant, Started, measure
+from hlotool.harness.bench import Contestant, Started, Timing, measure
 from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.profile import Measurement
 from hlotool.harness.study.counters import CACHE_MISSES, counted
@@ -40,6 +40,9 @@ array).  Adam moves a weight by its rate even where the gradient is nothing but 
 differ by all of that."""
 
 _TINY = Configuration(1, 3, 2)
+_SPREAD, _ATTEMPTS = 1.2, 3
+"""Where the interval of a median reaches from one number to more than so many times that, something disturbed the
+machine: all ways are timed again, so often at most, and the times count that lie closest together."""
 _PROFILED = 16
 """Runs after which a profile begins the training again."""
 _COUNTED = 20
@@ -75,8 +78,8 @@ class Way:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Where:
-    """Where a step's time goes, in seconds.  Of the compiled one: Python's call, kernels, and what is in between; a
-    profile of it.  Op by op: so many calls, each of which takes `eager_call_s` before it computes anything, and the rest.
+    """Where a step's time goes, in seconds.  Of the compiled one, by a profile: Python's call, kernels, and what is in
+    between.  Op by op: so many calls, each of which takes `eager_call_s` before it computes anything, and the rest.
 
     Cache misses are of one step, on the calling thread; None where `no_misses` says why they are not counted.
     """
@@ -96,11 +99,13 @@ class Where:
 class Point:
     """A configuration: its ways, the compiled one first, and where the time goes.
 
-    `cached_compile_s` is what compiling takes once the code is in the cache.
+    `cached_compile_s` is what compiling takes once the code is in the cache.  The ways were timed `attempts` times:
+    more than once where something disturbed the machine.
     """
 
     configuration: Configuration
     cached_compile_s: float
+    attempts: int
     ways: tuple[Way, ...]
     where: Where
 
@@ -151,10 +156,12 @@ class Laboratory:
             ]
             begun = [_Begun(one) for one in contestants]
             cached = Trainer(COMPILED, configuration, compiled(configuration, threads)).start().compile
-            ways = _ways(configuration, begun, effort)
+            ways, attempts = _ways(configuration, begun, effort)
             eager = next(way for way in ways if way.label == EAGER)
             where = _where(module, configuration, effort, threads, eager)
-        return Point(configuration=configuration, cached_compile_s=cached, ways=tuple(ways), where=where)
+        return Point(
+            configuration=configuration, cached_compile_s=cached, attempts=attempts, ways=tuple(ways), where=where
+        )  # fmt: skip
 
 
 class _Begun:
@@ -176,13 +183,16 @@ class _Begun:
         return self._contestant.sample(seconds, batch)
 
 
-def _ways(configuration: Configuration, begun: Sequence[_Begun], effort: Effort) -> list[Way]:
-    """Those that compute the same are timed."""
+def _ways(configuration: Configuration, begun: Sequence[_Begun], effort: Effort) -> tuple[list[Way], int]:
+    """The ways, of which those that compute the same are timed, and how often they were."""
     expected = next(one.started.outputs for one in begun if one.label == EAGER)
     first = initial_state(configuration)
     differences = {one.label: one.error or _difference(one.started.outputs, expected, first) for one in begun}
     ready = [one for one in begun if not differences[one.label]]
-    timings = {t.label: t for t in measure(ready, effort.rounds, effort.seconds, effort.warmup)}
+    attempts: list[list[Timing]] = []
+    while not attempts or (len(attempts) < _ATTEMPTS and _spread(attempts[-1]) > _SPREAD):
+        attempts.append(measure(ready, effort.rounds, effort.seconds, effort.warmup))
+    timings = {timing.label: timing for timing in min(attempts, key=_spread)}
     found = []
     for one in begun:
         seconds = 0.0 if one.label in (EAGER, "numpy") else one.started.compile
@@ -197,7 +207,12 @@ def _ways(configuration: Configuration, begun: Sequence[_Begun], effort: Effort)
                 samples=steady.count, steady=timing.warm,
             )
         )  # fmt: skip
-    return found
+    return found, len(attempts)
+
+
+def _spread(timings: Sequence[Timing]) -> float:
+    """The widest interval of a median, its end over its beginning."""
+    return max((timing.steady.high / timing.steady.low for timing in timings), default=1.0)
 
 
 def _difference(
@@ -277,6 +292,7 @@ def read_point(found: Mapping[str, Any]) -> Point:
     return Point(
         configuration=Configuration(**found["configuration"]),
         cached_compile_s=found["cached_compile_s"],
+        attempts=found["attempts"],
         ways=tuple(Way(**way) for way in found["ways"]),
         where=Where(**found["where"]),
     )

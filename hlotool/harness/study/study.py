@@ -13,7 +13,10 @@ from hlotool.harness.study.mlp import Configuration
 from hlotool.harness.study.point import COMPILED, EAGER, Point, point_json, read_point
 from hlotool.ir import InputError
 
-__all__ = ["BATCHES", "LAYERS", "QUICK", "WIDTHS", "configurations", "facts_of", "geometric_mean", "measure_all", "slower_points"]
+__all__ = [
+    "BATCHES", "LAYERS", "QUICK", "WIDTHS", "configurations", "facts_of", "geometric_mean", "measure_all",
+    "slower_points",
+]  # fmt: skip
 
 LAYERS, WIDTHS, BATCHES = (1, 2, 3), (10, 30, 100, 300, 1000), (1, 4, 16, 64, 256)
 """The grid of the experiment, widths and batches on a scale of logarithms."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,8 +49,9 @@ _PLUMBING = frozenset({"parameter", "constant", "tuple", "get-tuple-element"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionWorth:
-    """An instruction of the program as it is written.  `eager_s` is what it takes in a call of its own, `compiled_s` its
-    part of the time of the kernels that compute it (by what it takes alone), None where no kernel says that it does."""
+    """An instruction of the program as it is written.  `eager_s` is what it takes in a call of its own, `compiled_s`
+    its part of the time of the kernels that compute it (by what it takes alone), None where no kernel says that it
+    does."""
 
     name: str
     opcode: str
@@ -363,7 +365,7 @@ def _pieces(instructions: Sequence[Instruction], most: int) -> list[Sequence[Ins
     parts = 1
     while parts <= len(instructions) // 2 and len(found) + parts <= most:
         bounds = [round(number * len(instructions) / parts) for number in range(parts + 1)]
-        pieces = [instructions[begin:end] for begin, end in zip(bounds, bounds[1:], strict=False)]
+        pieces = [instructions[begin:end] for begin, end in pairwise(bounds)]
         found += [piece for piece in pieces if any(one.opcode not in _PLUMBING for one in piece)]
         parts *= 2
     return found
