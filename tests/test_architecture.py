@@ -68,7 +68,9 @@ LIBRARIES = {  # beyond the standard library
     "passes": {"numpy", "ml_dtypes"},
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite", "scipy"},
-    "harness": {"numpy", "ml_dtypes", "safetensors", "jax", "jaxlib"},  # the last two in a child process only
+    "harness": {  # all but the first three in child processes only
+        "numpy", "ml_dtypes", "safetensors", "jax", "jaxlib", "tensorflow", "torch",
+    },
     "inspect": {"graphviz"},
     "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},

@@ -317,6 +317,32 @@ def test_little_work_is_no_refusal(register: Register, monkeypatch: pytest.Monke
     assert {d.code for d in log if d.pass_name == "clusters"} == {"HLO4212"}
 
 
+@pytest.mark.parametrize(("least", "compiled"), [(0.0, True), (1.0, False)])
+def test_clusters_have_to_save_so_much(
+    least: float, compiled: bool, register: Register, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seconds for each run: several operations save calls, but never a whole second of them."""
+    register(mine(supports=None, least_gain=least))
+    monkeypatch.setenv("HLOTOOL_FALLBACK", "silent")
+    executable = compile_module(parse(MODULE), "mine")
+    assert [part.compiled for part in executable.partition.parts] == [compiled]  # type: ignore[union-attr]
+
+
+def test_one_operation_saves_no_call(register: Register, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(mine(supports=None, least_gain=0.0))
+    monkeypatch.setenv("HLOTOOL_FALLBACK", "silent")
+    text = """HloModule o
+
+ENTRY e {
+  p = f32[4] parameter(0)
+  q = f32[4,4] parameter(1)
+  ROOT d = f32[4] dot(p, q), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+}
+"""
+    executable = compile_module(parse(text), "mine")
+    assert [part.compiled for part in executable.partition.parts] == [False]  # type: ignore[union-attr]
+
+
 def test_without_a_fallback_all_reasons_are_said(register: Register) -> None:
     register(mine(fallback=None))
     with pytest.raises(UnsupportedError, match=r"^backend mine: s: no rule for sort \(and 1 more\)$") as refusal:

@@ -230,6 +230,10 @@ TABLE = {
     "specialise": Row(main="FILE --set 4=8", says="f32[8]", codes={4: "unknown.hlo --set 4=8",
                       5: "FILE --set 4=8 -o absent/out"}),
     "stats": Row(main="FILE", says="add", json="--format json", kind="stats"),
+    "study": Row(main="model FILE --time 0.001 --fusions 1 --clusters 1", says="compiled", steady=False,
+                 json="--format json", kind="study-model",
+                 codes={2: "mlp --widths nothing", 4: "model unknown.hlo", 5: "model FILE --time 0.001 -o absent/out"},
+                 endless="model endless.hlo"),
     "tree": Row(main="FILE", says="main", json="--format json", kind="tree"),
     "verify": Row(main="FILE", says="", json="--format json", kind="verify", codes={3: "wrong.hlo"}),
 }  # fmt: skip

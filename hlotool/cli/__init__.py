@@ -58,6 +58,7 @@ COMMANDS: dict[str, str] = {
     "signature": "Show the inputs and outputs of a module.",
     "specialise": "Print a module for other sizes of its parameters.",
     "stats": "Show what is in a module and what it costs.",
+    "study": "Measure when compiling pays: training of perceptrons, parts of a module.",
     "tree": "Show a module as a tree, by calls or scopes, with what it costs.",
     "verify": "Check modules and report what is wrong in them.",
 }

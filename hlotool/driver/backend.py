@@ -57,7 +57,8 @@ class Backend:
     With one, which is the name of a backend, modules go through the pipeline `preparation` and are cut: `compile` gets
     clusters of instructions of the entry, as modules of their own, without calls that the preparation inlines, and the
     fallback gets the rest.  A cluster of less than `least_work`, operations and bytes moved (``hlotool cost``), is not
-    worth a call.
+    worth a call.  For fallbacks that call one operation after the other there is `least_gain` in its place: what a
+    cluster has to save each time it runs, in seconds, as `hlotool.analysis.gain` has it.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Backend:
     fallback: str | None = None
     preparation: str = "call-inliner,tuple-simplifier,dce"
     least_work: float = 0.0
+    least_gain: float | None = None
 
 
 def by_table(table: Mapping[str, Collection[str]]) -> Supports:

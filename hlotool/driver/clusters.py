@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from hlotool.analysis.clusters import Node, Partition, partition
 from hlotool.analysis.cost import ModuleCost
+from hlotool.analysis.gain import USUAL, operation_gain
 from hlotool.driver.backend import Backend
 from hlotool.driver.optimise import optimised
 from hlotool.driver.options import CompileOptions
@@ -50,18 +51,27 @@ def clusters_of(backend: Backend, module: Module, against: Mapping[str, str]) ->
         after = [one.name for before in instruction.control_predecessors for one in _made_by(before)]
         if not is_pure(instruction):  # effects stay in order
             after, effect = [*after, *effect], (instruction.name,)
-        cost, place = costs.of(instruction), instruction.location
+        place = instruction.location
         sources = (one.name for operand in instruction.operands for one in _made_by(operand))
         nodes.append(
             Node(
                 name=instruction.name, op=instruction.written, inputs=tuple(dict.fromkeys(sources)),
                 reason=against.get(instruction.name, ""), after=tuple(dict.fromkeys(after)),
-                cost=float(cost.flops + cost.transcendentals + cost.bytes),
+                cost=_worth(backend, instruction, costs),
                 where=f"{place.file}:{place.line}" if place is not None else "",
             )
         )  # fmt: skip
     outputs = [one.name for one in _made_by(module.entry.root) if one.opcode not in PLUMBING]
-    return partition(nodes, minimum=backend.least_work, outputs=outputs)
+    least = backend.least_work if backend.least_gain is None else backend.least_gain + USUAL.call
+    return partition(nodes, minimum=least, outputs=outputs)
+
+
+def _worth(backend: Backend, instruction: Instruction, costs: ModuleCost) -> float:
+    """What an instruction counts towards what a cluster must have at least: work, or seconds that compiling saves."""
+    if backend.least_gain is not None:
+        return operation_gain(instruction, costs, USUAL)
+    cost = costs.of(instruction)
+    return float(cost.flops + cost.transcendentals + cost.bytes)
 
 
 def _made_by(value: Instruction) -> list[Instruction]:

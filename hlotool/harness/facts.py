@@ -19,7 +19,7 @@ from hlotool.runtime.pool import default_threads
 from hlotool.system import memory_bytes, system
 from hlotool.version import __version__
 
-__all__ = ["Fact", "facts", "shortened"]
+__all__ = ["Fact", "facts", "processor_name", "shortened"]
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _INSTRUCTIONS = ("sse4.2", "avx", "f16c", "fma", "avx2", "avxvnni", "avx512", "amx", "neon", "fp16", "bf16", "dotprod",
@@ -85,7 +85,7 @@ def _requirements() -> list[tuple[str, str]]:
 
 
 def _processor(machine: Machine) -> Iterator[tuple[str, str]]:
-    yield "name", _model() or platform.processor() or platform.machine()
+    yield "name", processor_name() or platform.processor() or platform.machine()
     yield "for LLVM", f"{machine.cpu}, {machine.triple}"
     yield "vectors", f"{machine.vector_bits} bits, {machine.registers} registers to plan with"
     yield "instructions", ", ".join(_instructions(machine)) or "what the architecture has"
@@ -106,7 +106,8 @@ def _instructions(machine: Machine) -> list[str]:
     return sorted(name for name in has if name.startswith(_INSTRUCTIONS[:-1]) or name == _INSTRUCTIONS[-1])
 
 
-def _model() -> str:
+def processor_name() -> str:
+    """What the processor calls itself; nothing where the system does not say."""
     try:
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:

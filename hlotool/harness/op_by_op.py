@@ -30,8 +30,9 @@ def op_by_op(
 ) -> Callable[..., Arrays]:
     """A function of the arrays of `module` that calls the code of each instruction of its entry computation.
 
-    A loop or conditional is one instruction; its insides are compiled without passes.  `observe` is told of each call,
-    and how many seconds it took.  UnsupportedError names an instruction that has no native code.
+    A loop or conditional is one instruction; its insides are compiled without passes.  Constants are made once, ahead.
+    `observe` is told of each call, and how many seconds it took.  UnsupportedError names an instruction that has no
+    native code.
     """
     if topology_of(module).devices > 1:
         raise UnsupportedError("op by op runs on one device")
@@ -45,8 +46,20 @@ def op_by_op(
         first, known = known, known + _leaf_count(instruction.shape)
         return list(range(first, known))
 
+    def program_for(instruction: Instruction) -> Callable[..., Arrays]:
+        one = alone(instruction)
+        text = print_module(one)
+        if text not in programs:
+            programs[text] = compile_module(one, pipeline="none", threads=threads, machine=machine).run
+        return programs[text]
+
     for parameter in module.entry.parameters:
         places[parameter] = places_for(parameter)
+    constants: list[npt.NDArray[Any]] = []
+    for instruction in module.entry:
+        if instruction.opcode == "constant":
+            places[instruction] = places_for(instruction)
+            constants += program_for(instruction)()
     for instruction in module.entry:
         given = [place for operand in instruction.operands for place in places[operand]]
         if instruction.opcode == "tuple":
@@ -55,26 +68,28 @@ def op_by_op(
             index = instruction.attributes["index"]
             before = sum(map(_leaf_count, instruction.operands[0].shape.elements[:index]))
             places[instruction] = given[before : before + _leaf_count(instruction.shape)]
-        elif instruction.opcode != "parameter":
-            one = alone(instruction)
-            text = print_module(one)
-            if text not in programs:
-                programs[text] = compile_module(one, pipeline="none", threads=threads, machine=machine).run
-            steps.append(_Operation(instruction, programs[text], tuple(given)))
+        elif instruction.opcode not in ("parameter", "constant"):
+            steps.append(_Operation(instruction, program_for(instruction), tuple(given)))
             places[instruction] = places_for(instruction)
     results = places[module.entry.root]
 
     def run(*arrays: npt.NDArray[Any]) -> Arrays:
-        values = list(arrays)
+        values = [*arrays, *constants]
+        for step in steps:
+            values += step.run(*[values[place] for place in step.operands])
+        return tuple([values[place] for place in results])
+
+    def observed(*arrays: npt.NDArray[Any]) -> Arrays:
+        assert observe is not None
+        values = [*arrays, *constants]
         for step in steps:
             given = [values[place] for place in step.operands]
             begin = time.perf_counter()
             values += step.run(*given)
-            if observe is not None:
-                observe(step.instruction, time.perf_counter() - begin)
+            observe(step.instruction, time.perf_counter() - begin)
         return tuple([values[place] for place in results])
 
-    return run
+    return run if observe is None else observed
 
 
 @dataclass(frozen=True, slots=True)

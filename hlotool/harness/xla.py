@@ -6,27 +6,18 @@ ones and may leave out roundings in between, and takes its modules through Stabl
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from threading import Timer
 from typing import Any
 
 import numpy.typing as npt
 
 from hlotool.harness import xla_child
 from hlotool.harness.bench import Started
-from hlotool.ir import UnsupportedError
+from hlotool.harness.told import RefusedError, Told
 
 __all__ = ["RefusedError", "Xla", "XlaPeer", "xla_python"]
-
-
-class RefusedError(UnsupportedError):
-    """XLA does not take the module, or the program fails; the process lives on."""
 
 
 def xla_python() -> str:
@@ -42,102 +33,56 @@ class Xla:
     """
 
     def __init__(self, python: str | None = None, flags: str | None = None, timeout: float | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self._timeout = timeout
-        self._python = python or xla_python()
-        self.started = False
-        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONSAFEPATH": "1"}
-        if flags is not None:
-            environment["XLA_FLAGS"] = flags
-        self._said = (Path(self._folder.name) / "said").open("w+", encoding="utf-8", errors="replace")
-        self._child = subprocess.Popen(
-            [self._python, xla_child.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            text=True,
-            env=environment,
-        )
+        environment = {"JAX_PLATFORMS": "cpu", **({} if flags is None else {"XLA_FLAGS": flags})}
+        chosen = python or xla_python()
+        hint = f"; XLA comes with jax: '{chosen} -m pip install jax' installs it"
+        hint += ", or name a Python that has it, by --xla-python PYTHON or HLOTOOL_XLA_PYTHON"
+        self._told = Told("XLA", chosen, xla_child.__file__, environment, hint, timeout)
+
+    @property
+    def started(self) -> bool:
+        """Whether the child has been ready."""
+        return self._told.started
 
     def compile(self, text: str) -> float:
         """Make `text` the program; the seconds that XLA took."""
-        path = self._path("module")
+        path = self._told.path("module")
         path.write_text(text, "utf-8", "surrogateescape")
-        seconds: float = self._ask("compile", source=str(path))["seconds"]
+        seconds: float = self._told.ask("compile", source=str(path))["seconds"]
         return seconds
 
     def optimised(self) -> str:
         """The program as XLA's passes left it."""
-        path = self._path("optimised")
-        self._ask("print", target=str(path))
+        path = self._told.path("optimised")
+        self._told.ask("print", target=str(path))
         return path.read_text("utf-8")
 
     def give(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
         """Set the arguments: one array per parameter, tuples flattened."""
-        path = self._path("in")
+        path = self._told.path("in")
         xla_child.save(path, arrays)
-        self._ask("give", source=str(path))
+        self._told.ask("give", source=str(path))
 
     def run(self) -> tuple[list[npt.NDArray[Any]], float]:
         """The outputs, one array per leaf of the root, and the seconds that it took."""
-        path = self._path("out")
-        seconds: float = self._ask("run", target=str(path))["seconds"]
+        path = self._told.path("out")
+        seconds: float = self._told.ask("run", target=str(path))["seconds"]
         return xla_child.load(path), seconds
 
     def sample(self, seconds: float, batch: int) -> list[float]:
         """Run for so long in batches of calls; the seconds of a call, for each batch."""
-        found: list[float] = self._ask("sample", seconds=seconds, batch=batch)["samples"]
+        found: list[float] = self._told.ask("sample", seconds=seconds, batch=batch)["samples"]
         return found
 
     def close(self) -> None:
         """End the child process."""
-        self._child.kill()
-        self._child.communicate()
-        self._said.close()
-        self._folder.cleanup()
+        self._told.close()
 
     def __enter__(self) -> Xla:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _path(self, name: str) -> Path:
-        return Path(self._folder.name) / name
-
-    def _ask(self, task: str, **request: Any) -> dict[str, Any]:
-        if not self.started:
-            self._answer("")
-            self.started = True
-        answer = self._answer(json.dumps({"do": task, **request}) + "\n")
-        if "error" in answer:
-            raise RefusedError(f"XLA refuses the module: {answer['error']}")
-        return answer
-
-    def _answer(self, request: str) -> dict[str, Any]:
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        timer = Timer(self._timeout, self._child.kill) if self._timeout is not None else None
-        if timer is not None:
-            timer.start()
-        try:
-            self._child.stdin.write(request)
-            self._child.stdin.flush()
-            line = self._child.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        finally:
-            if timer is not None:
-                timer.cancel()
-        if not line:
-            self._said.seek(0)
-            said = [row for row in self._said.read().splitlines() if row.strip()]
-            cause = said[-1] if said else "the process died"
-            hint = f"; XLA comes with jax: '{self._python} -m pip install jax' installs it"
-            hint += ", or name a Python that has it, by --xla-python PYTHON or HLOTOOL_XLA_PYTHON"
-            raise UnsupportedError(f"XLA does not answer: {cause}{'' if self.started else hint}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
 
 
 class XlaPeer:
