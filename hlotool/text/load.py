@@ -1,4 +1,5 @@
-"""Files: what form they have (HLO text, protocol buffers in binary or text form, gzip of these), and their modules.
+"""Files: what form they have (text of HLO or StableHLO, protocol buffers in binary or text form, gzip of these), and
+their modules.
 
 Text may hold several modules separated by lines ``// -----``, and its lines may begin with the prefixes of log
 files; places in messages are those of the file as it is.
@@ -17,7 +18,7 @@ from pathlib import Path
 from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError
 from hlotool.ir.given import kind_of
 from hlotool.lazy_dataclass import dataclass
-from hlotool.text.foreign import refuse_foreign_bytes
+from hlotool.text.foreign import is_mlir, refuse_foreign_bytes
 from hlotool.text.lexer import SPACE
 from hlotool.text.parser import parse
 from hlotool.text.proto.load import Snapshot, looks_binary, looks_text, read_binary, read_text
@@ -59,7 +60,7 @@ _LARGEST = 1 << 30  # bytes that a compressed file may hold
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a file holds: `text` is None for binary messages, `form` one of ``hlo binary prototext``.
+    """What a file holds: `text` is None for binary messages, `form` one of ``hlo stablehlo binary prototext``.
 
     `digest` is the SHA-256 of the file as it is.
     """
@@ -69,6 +70,11 @@ class Source:
     data: bytes = b""
     text: str | None = None
     digest: str = ""
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it is a protocol buffer, in binary or text form."""
+        return self.form in ("binary", "prototext")
 
 
 def open_source(path: str | Path) -> Source:
@@ -88,7 +94,7 @@ def open_source(path: str | Path) -> Source:
     if lower.endswith(_BINARY_NAMES) or looks_binary(data):
         return Source(name, "binary", data, digest=digest)
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
-    form = "prototext" if lower.endswith(_TEXT_NAMES) or looks_text(text) else "hlo"
+    form = "prototext" if lower.endswith(_TEXT_NAMES) or looks_text(text) else "stablehlo" if is_mlir(text) else "hlo"
     return Source(name, form, b"", text, digest)
 
 
@@ -116,7 +122,7 @@ def read_modules(source: Source, notes: list[Diagnostic] | None = None) -> list[
 
     For `notes` see `hlotool.text.parser.parse`.
     """
-    if source.form != "hlo":
+    if source.is_message:
         return [read_snapshot(source).module]
     return parse_all(source.text or "", source.name, notes)
 
@@ -132,7 +138,7 @@ def read_snapshot(source: Source) -> Snapshot:
 
 def one_module(source: Source, notes: list[Diagnostic] | None = None) -> Module:
     """The only module of a file; ParseError where there are more.  For `notes` see `hlotool.text.parser.parse`."""
-    if source.form != "hlo":
+    if source.is_message:
         return read_snapshot(source).module
     found = pieces(source.text or "")
     if len(found) > 1:
@@ -156,7 +162,7 @@ def parse_all(text: str, file: str = "<text>", notes: list[Diagnostic] | None = 
 
 def each_module(source: Source) -> Iterator[Module | ParseError]:
     """The modules of a file, and for those that cannot be read why."""
-    if source.form == "hlo":
+    if not source.is_message:
         yield from _parsed(source.text or "", source.name)
         return
     try:
@@ -201,7 +207,8 @@ def without_log_prefixes(text: str) -> str:
 def _parse(piece: str, line: int, file: str, notes: list[Diagnostic] | None = None) -> Module:
     """One module; log prefixes are left out."""
     module = parse(without_log_prefixes(piece), file, line, notes)
-    module.source = "\n" * (line - 1) + piece  # so that places found in it later have the lines of the file
+    if module.source is not None:
+        module.source = "\n" * (line - 1) + piece  # so that places found in it later have the lines of the file
     return module
 
 
