@@ -50,12 +50,15 @@ class Writer:
         self.lines: list[str] = []
         self.refused: list[Diagnostic] = []
         self.functions: dict[Computation, str] = {}
-        self.count = 0
+        self.taken: dict[str, int] = {}  # names of values in the function, and how often they were wanted
 
-    def name(self, prefix: str = "") -> str:
-        """A fresh name of a value."""
-        self.count += 1
-        return f"%{prefix}{self.count - 1}"
+    def name(self, wanted: str = "value") -> str:
+        """A name of a value that is not taken in the function: that of an instruction, or one like it."""
+        count = self.taken.get(wanted, 0)
+        self.taken[wanted] = count + 1
+        if not count:
+            return f"%{wanted}"
+        return self.name(f"{wanted}_{count}")
 
     def put(self, depth: int, text: str) -> None:
         self.lines.append(f"{'  ' * depth}{text}")
@@ -72,7 +75,7 @@ class Writer:
             except Refused as refusal:
                 place = instruction.location
                 self.refused.append(Diagnostic(f"{instruction.name}: {refusal}", place, code=UnsupportedError.code))
-                names[instruction] = self.name()
+                names[instruction] = self.name(instruction.name)
         values, types = self.results(computation, names)
         listed = f"{', '.join(values)} : {', '.join(types)}" if values else ""
         self.put(depth, f'"{end}"({", ".join(values)}) : ({", ".join(types)}) -> ()' if listed else f'"{end}"() : () -> ()')
@@ -87,7 +90,7 @@ class Writer:
     def unpacked(self, computation: Computation) -> bool:
         """Whether the tuple at the root stands for several results: one result alone is no tuple."""
         root = computation.root
-        return root.opcode == "tuple" and len(root.operands) != 1 and not _has_own_attributes(root)
+        return root.opcode == "tuple" and len(root.operands) != 1 and not root.users and not _has_own_attributes(root)
 
     def block(
         self, computation: Computation, depth: int, arguments: Sequence[str], names: dict[Instruction, str]
@@ -102,7 +105,7 @@ class Writer:
         names: dict[Instruction, str] = {}
         arguments: list[str] = []
         for parameter in computation.parameters:
-            names[parameter] = self.name("a")
+            names[parameter] = self.name(parameter.name)
             arguments.append(f"{names[parameter]}: {type_text(parameter.shape)}")
         self.block(computation, depth, arguments, names)
 
@@ -112,7 +115,7 @@ class Writer:
         (parameter,) = computation.parameters
         names: dict[Instruction, str] = {}
         shapes = shape.elements if shape.is_tuple else (shape,)
-        own = list(values) if values is not None else [self.name("a") for _ in shapes]
+        own = list(values) if values is not None else [self.name(parameter.name) for _ in shapes]
         if shape.is_tuple:
             for user in parameter.users:
                 if user.opcode != "get-tuple-element":
@@ -134,6 +137,9 @@ class Writer:
         shape = instruction.shape
         opcode = instruction.opcode
         if opcode == "tuple" and instruction.is_root and self.unpacked(instruction.parent):  # type: ignore[arg-type]
+            names[instruction] = ""
+            return
+        if opcode == "tuple" and not instruction.is_root and all(map(_takes_apart, instruction.users)):
             names[instruction] = ""
             return
         if instruction.control_predecessors:
@@ -163,7 +169,7 @@ class Writer:
         """A line, or several with regions.  With `gives` the operation has several results, which users take as the
         elements of the tuple that the instruction is."""
         made = list(results if gives is None else gives)
-        value = self.name()
+        value = self.name(instruction.name)
         attributes = attributes | _kept(instruction)
         inside = ", ".join(f"{key} = {text}" if text else key for key, text in sorted(attributes.items()))
         properties = f" {{{inside}}}" if inside else ""
@@ -226,8 +232,9 @@ class Writer:
     def function(self, computation: Computation, name: str, visibility: str, entry: bool) -> None:
         names: dict[Instruction, str] = {}
         arguments: list[str] = []
+        self.taken = {}
         for parameter in computation.parameters:
-            names[parameter] = self.name("arg")
+            names[parameter] = self.name(parameter.name)
             rows: dict[str, str] = {}
             if "sharding" in parameter.attributes:
                 rows["mhlo.sharding"] = attribute_text(parameter.attributes["sharding"].text)
@@ -302,6 +309,11 @@ _MODULE = {
 def _symbol(name: str) -> str:
     plain = name.replace("-", "_").replace(".", "_").isidentifier() and "-" not in name
     return name if plain else f'"{escape(name)}"'
+
+
+def _takes_apart(user: Instruction) -> bool:
+    """Whether an instruction becomes an operation that takes the elements of a tuple instead of the tuple."""
+    return user.opcode in ("while", "conditional", "opt-barrier", "outfeed", "send")
 
 
 def _types(shapes: Sequence[Shape]) -> str:
@@ -881,7 +893,7 @@ def _several(
     results: Sequence[Shape], attributes: dict[str, str], depth: int,
 ) -> list[str]:  # fmt: skip
     """A line whose results are not the elements of the instruction's tuple."""
-    value = writer.name()
+    value = writer.name(one.name)
     inside = ", ".join(f"{key} = {text}" if text else key for key, text in sorted((attributes | _kept(one)).items()))
     types = f"({', '.join(map(type_text, shapes))}) -> {_types(results)}"
     count = f":{len(results)}" if len(results) > 1 else ""
