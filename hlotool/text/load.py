@@ -12,10 +12,10 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError
+from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError, Shape
 from hlotool.ir.given import kind_of
 from hlotool.lazy_dataclass import dataclass
 from hlotool.text.foreign import is_mlir, refuse_foreign_bytes
@@ -28,6 +28,7 @@ __all__ = [
     "Snapshot",
     "Source",
     "each_module",
+    "import_modules",
     "load",
     "load_all",
     "load_snapshot",
@@ -125,6 +126,23 @@ def read_modules(source: Source, notes: list[Diagnostic] | None = None) -> list[
     if source.is_message:
         return [read_snapshot(source).module]
     return parse_all(source.text or "", source.name, notes)
+
+
+def import_modules(
+    source: Source, function: str | None = None, arguments: Sequence[Shape] | None = None
+) -> list[Module]:
+    """All modules of a file as `read_modules` gives them.  Of a text of StableHLO, `function` is the entry, and
+    `arguments` are the shapes of its arguments; InputError where either is given for another file."""
+    if source.form != "stablehlo":
+        if function is not None or arguments is not None:
+            raise InputError(f"{source.name} is no program of StableHLO, which functions and arguments are chosen of")
+        return read_modules(source)
+    from hlotool.text.stablehlo.parse import parse_stablehlo
+
+    return [
+        parse_stablehlo(without_log_prefixes(piece), source.name, line, function, arguments)
+        for piece, line in pieces(source.text or "")
+    ]
 
 
 def read_snapshot(source: Source) -> Snapshot:
