@@ -72,8 +72,8 @@ class Recorder:
 
 def hlo_of(module: Any) -> bytes:
     """The HLO that jaxlib makes, as a message; empty where it makes none."""
-    from jax._src.lib import xla_client
     from jax._src.interpreters import mlir
+    from jax._src.lib import xla_client
 
     try:
         computation = xla_client._xla.mlir.mlir_module_to_xla_computation(
@@ -130,7 +130,8 @@ def compared(module: Module, reference: Module) -> tuple[str, str]:
     try:
         arrays = random_inputs(reference, seed=1)
         ours, theirs = (
-            hlotool.compile(hlotool.optimise(one, "simplify"), backend="evaluate")(*arrays) for one in (module, reference)
+            hlotool.compile(hlotool.optimise(one, "simplify"), backend="evaluate")(*arrays)
+            for one in (module, reference)
         )
     except HloError as error:
         return "read; not run", error.message

@@ -18,8 +18,9 @@ _FORMATS = {"stablehlo": export_stablehlo}
 @click.command("export")
 @file_argument
 @click.option(
-    "--format", "form", type=click.Choice(tuple(_FORMATS)), default="stablehlo", show_default=True, help="What to write."
-)
+    "--format", "form", type=click.Choice(tuple(_FORMATS)), default="stablehlo", show_default=True,
+    help="What to write.",
+)  # fmt: skip
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
 def command(file: str, form: str, output: str | None) -> None:
     """Print FILE in the language of another tool.

@@ -13,7 +13,10 @@ from hlotool.text.stablehlo.dense import DenseError, from_blob, read_dense
 from hlotool.text.stablehlo.tree import Mark, Number, Symbol
 from hlotool.text.stablehlo.types import read_function_type, read_type, starts_type
 
-__all__ = ["Aliases", "Reader", "Resources", "read_attribute", "read_dictionary", "read_fields", "read_list", "read_symbol"]
+__all__ = [
+    "Aliases", "Reader", "Resources", "read_attribute", "read_dictionary", "read_fields", "read_list", "read_symbol",
+    "skip_angles",
+]  # fmt: skip
 
 _NUMBER = re.compile(r"-?(?:0x[0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][\w$.\-]*", re.ASCII)

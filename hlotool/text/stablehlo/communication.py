@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hlotool.ir import Instruction, ReplicaGroups, Shape, array, token, tuple_shape
+from hlotool.ir import Instruction, Literal, ReplicaGroups, Shape, array, token, tuple_shape
 from hlotool.text.stablehlo.elementwise import result
 from hlotool.text.stablehlo.scope import (
     Refusal,
@@ -26,7 +26,7 @@ __all__: list[str] = []
 def _groups(operation: Operation) -> ReplicaGroups:
     """``dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>``; -1 fills rows."""
     value = attribute(operation, "replica_groups")
-    dimensions = getattr(getattr(value, "shape", None), "dimensions", ())
+    dimensions = value.shape.dimensions if isinstance(value, Literal) else ()
     flat = integers(operation, "replica_groups")
     if len(dimensions) != 2:
         raise Refusal("'replica_groups' is a table of two dimensions", code="HLO0139")

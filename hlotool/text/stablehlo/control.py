@@ -39,7 +39,12 @@ def _is_constant(scope: Scope, value: Value) -> bool:
 
 
 def _computation(
-    scope: Scope, name: str, block: Block, arguments: Sequence[Value], shapes: Sequence[Shape], extra: Sequence[Value] = ()
+    scope: Scope,
+    name: str,
+    block: Block,
+    arguments: Sequence[Value],
+    shapes: Sequence[Shape],
+    extra: Sequence[Value] = (),
 ) -> Computation:
     """A computation of one parameter, a tuple unless there is one value; it gives a tuple unless it gives one value.
 

@@ -1,4 +1,4 @@
-"""A tree of operations to a module of HLO: functions to computations, attributes of functions to those of the module."""
+"""A tree of operations to a module of HLO: functions become computations, their attributes those of the module."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ class Program:
 
     def _check(self, operation: Operation, written: Shape, made: Shape) -> None:
         """The result is of the written type, as far as its sizes are written."""
-        if made.compatible(written) or not written.is_array or not made.is_array:
-            if written.is_tuple == made.is_tuple and written.is_array == made.is_array:
-                return
+        arrays = written.is_array or made.is_array
+        if made.compatible(written) or (not arrays and written.is_tuple == made.is_tuple):
+            return
         same = (
             made.is_array
             and written.is_array
@@ -311,9 +311,6 @@ def convert_module(
     except Refusal as failure:
         where = functions[chosen[0]] if chosen else (operations[0] if operations else Operation("", [], {}, [], 0, 0))
         program.report(failure, where)
-    for name in functions:  # what is wrong in functions that nobody calls
-        if functions[name].regions and not any(key[0] == name for key in program._made) and not program.diagnostics:
-            continue
     raise_diagnostics(program.diagnostics)
     assert entry is not None
     for computation in program.computations:

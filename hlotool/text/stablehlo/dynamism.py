@@ -185,10 +185,11 @@ def real_dynamic_slice(scope: Scope, operation: Operation) -> Sequence[Instructi
     source, *rest = scope.operands(operation)
     shape = result(operation)
     values = [folded(one) for one in rest]
-    if len(rest) == 3 and values[0] is None and known_shape(shape) and shape.is_static and values[2] is not None:
-        if (values[2] == 1).all():
-            starts = [scope.builder.reshape(scope.builder.slice(rest[0], (n,), (n + 1,)), ()) for n in range(shape.rank)]
-            return [scope.builder.dynamic_slice(source, starts, shape.dimensions)]
+    moves = len(rest) == 3 and values[0] is None and values[2] is not None and bool((values[2] == 1).all())
+    if moves and known_shape(shape) and shape.is_static:
+        builder = scope.builder
+        starts = [builder.reshape(builder.slice(rest[0], (n,), (n + 1,)), ()) for n in range(shape.rank)]
+        return [builder.dynamic_slice(source, starts, shape.dimensions)]
     return [sliced(scope, source, [constant_numbers(one, operation) for one in rest])]
 
 

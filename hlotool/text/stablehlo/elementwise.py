@@ -21,18 +21,19 @@ from hlotool.text.stablehlo.tree import Mark, Operation
 __all__ = ["SAME_NAME", "broadcast_in_dim", "elementwise", "same_shape"]
 
 SAME_NAME: dict[str, str] = {
+    "count_leading_zeros": "count-leading-zeros", "exponential_minus_one": "exponential-minus-one",
+    "is_finite": "is-finite", "log_plus_one": "log-plus-one", "round_nearest_afz": "round-nearest-afz",
+    "round_nearest_even": "round-nearest-even", "shift_left": "shift-left",
+    "shift_right_arithmetic": "shift-right-arithmetic", "shift_right_logical": "shift-right-logical",
     **{
-        name: name.replace("_", "-")
+        name: name
         for name in (
-            "abs add and atan2 cbrt ceil cosine divide exponential floor imag is_finite log logistic maximum minimum "
-            "multiply negate not or popcnt power real remainder round_nearest_afz round_nearest_even rsqrt "
-            "shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor complex"
-        ).split()
+            "abs", "add", "and", "atan2", "cbrt", "ceil", "complex", "cosine", "divide", "exponential", "floor", "imag",
+            "log", "logistic", "maximum", "minimum", "multiply", "negate", "not", "or", "popcnt", "power", "real",
+            "remainder", "rsqrt", "sign", "sine", "sqrt", "subtract", "tan", "tanh", "xor",
+        )
     },
-    "count_leading_zeros": "count-leading-zeros",
-    "exponential_minus_one": "exponential-minus-one",
-    "log_plus_one": "log-plus-one",
-}
+}  # fmt: skip
 """Operations of StableHLO and the opcodes that mean the same."""
 
 

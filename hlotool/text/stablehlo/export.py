@@ -11,35 +11,33 @@ from collections.abc import Callable, Sequence
 
 from hlotool.ir import (
     Computation,
-    ConvDimensionNumbers,
     Diagnostic,
     Instruction,
     Module,
     Shape,
     UnsupportedError,
     Verbatim,
-    Window,
 )
 from hlotool.ir.window import window_of
 from hlotool.text.lexer import escape
-from hlotool.text.stablehlo.dense import dense_text
-from hlotool.text.stablehlo.elementwise import SAME_NAME
+from hlotool.text.stablehlo.export_attributes import (
+    Refused,
+    collective,
+    integers_text,
+    kept,
+    list_text,
+    named,
+    number_text,
+    padding_text,
+    table_text,
+)
 from hlotool.text.stablehlo.tree import attribute_text, type_text
 
 __all__ = ["export_stablehlo"]
 
-_TO_NAME = {opcode: name for name, opcode in SAME_NAME.items()}
-_CHLO = {
-    "erf", "tan", "asin", "acos", "asinh", "acosh", "atanh", "sinh", "cosh", "mulhi",
-}  # fmt: skip
-_PLAIN = {"tan"}
 _VERSIONS = {
     "API_VERSION_STATUS_RETURNING": 2, "API_VERSION_STATUS_RETURNING_UNIFIED": 3, "API_VERSION_TYPED_FFI": 4,
 }  # fmt: skip
-
-
-class Refused(Exception):  # noqa: N818 - a control-flow signal that never leaves this file
-    """What StableHLO has no counterpart of."""
 
 
 class Writer:
@@ -77,8 +75,7 @@ class Writer:
                 self.refused.append(Diagnostic(f"{instruction.name}: {refusal}", place, code=UnsupportedError.code))
                 names[instruction] = self.name(instruction.name)
         values, types = self.results(computation, names)
-        listed = f"{', '.join(values)} : {', '.join(types)}" if values else ""
-        self.put(depth, f'"{end}"({", ".join(values)}) : ({", ".join(types)}) -> ()' if listed else f'"{end}"() : () -> ()')
+        self.put(depth, f'"{end}"({", ".join(values)}) : ({", ".join(types)}) -> ()')
 
     def results(self, computation: Computation, names: dict[Instruction, str]) -> tuple[list[str], list[str]]:
         """The values that a computation gives: the operands of a tuple at its root, or the root."""
@@ -150,7 +147,7 @@ class Writer:
             return
         operands = [names[one] for one in instruction.operands]
         shapes = [one.shape for one in instruction.operands]
-        name, attributes = _operation(instruction)
+        name, attributes = named(instruction)
         self.operation(instruction, name, operands, shapes, [shape], attributes, names, depth)
 
     def operation(
@@ -170,7 +167,7 @@ class Writer:
         elements of the tuple that the instruction is."""
         made = list(results if gives is None else gives)
         value = self.name(instruction.name)
-        attributes = attributes | _kept(instruction)
+        attributes = attributes | kept(instruction)
         inside = ", ".join(f"{key} = {text}" if text else key for key, text in sorted(attributes.items()))
         properties = f" {{{inside}}}" if inside else ""
         left = f"{value}{f':{len(made)}' if len(made) > 1 else ''} = " if made else ""
@@ -206,8 +203,8 @@ class Writer:
         if whole:
             shapes = instruction.shape.elements
             made = self.name()
-            types = ", ".join(map(type_text, shapes))
-            self.put(depth, f'{made} = "stablehlo.tuple"({", ".join(values)}) : ({types}) -> {type_text(instruction.shape)}')
+            types = f"({', '.join(map(type_text, shapes))}) -> {type_text(instruction.shape)}"
+            self.put(depth, f'{made} = "stablehlo.tuple"({", ".join(values)}) : {types}')
             names[instruction] = made
 
     def spread(
@@ -324,273 +321,6 @@ def _has_own_attributes(instruction: Instruction) -> bool:
     return "sharding" in instruction.attributes or "frontend_attributes" in instruction.attributes
 
 
-def _kept(instruction: Instruction) -> dict[str, str]:
-    """Sharding and frontend attributes, as attributes of the operation."""
-    rows: dict[str, str] = {}
-    sharding = instruction.attributes.get("sharding")
-    if isinstance(sharding, Verbatim):
-        rows["mhlo.sharding"] = attribute_text(sharding.text)
-    frontend = instruction.attributes.get("frontend_attributes")
-    if frontend and instruction.opcode not in ("call", "send", "recv", "send-done", "recv-done"):
-        rows["mhlo.frontend_attributes"] = attribute_text(frontend)
-    for key in ("statistics", "origin", "parameter_replication"):
-        if key in instruction.attributes:
-            raise Refused(f"it has the attribute {key}")
-    if instruction.attributes.get("backend_config") and instruction.opcode != "custom-call":
-        raise Refused("it has a backend configuration")
-    return rows
-
-
-def _ints(values: Sequence[int]) -> str:
-    return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
-
-
-def _list(values: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, values))}]"
-
-
-def _operation(instruction: Instruction) -> tuple[str, dict[str, str]]:
-    """The name and attributes of an operation with one result and no regions."""
-    opcode, values = instruction.opcode, instruction.attributes
-    attributes: dict[str, str] = {}
-    if "result_accuracy" in values:
-        raise Refused("it has a result_accuracy")
-    if opcode in _TO_NAME:
-        return f"stablehlo.{_TO_NAME[opcode]}", attributes
-    if opcode in _PLAIN:
-        return f"stablehlo.{opcode}", attributes
-    if opcode in _CHLO:
-        kind = instruction.shape.element_type
-        if opcode not in ("erf", "mulhi") and kind not in ("c64", "c128"):
-            raise Refused(f"StableHLO has no {opcode}: chlo.{opcode} is another computation")
-        return f"chlo.{opcode}", attributes
-    found = _ATTRIBUTES.get(opcode)
-    if found is None:
-        raise Refused(f"StableHLO has no {opcode}")
-    return found(instruction)
-
-
-Named = tuple[str, dict[str, str]]
-
-
-def _compare(one: Instruction) -> Named:
-    kind = one.operands[0].shape.element_type
-    default = "FLOAT" if kind[0] in "fbc" else "SIGNED" if kind[0] == "s" else "UNSIGNED"
-    compared = one.attributes.get("type") or default
-    return "stablehlo.compare", {
-        "comparison_direction": f"#stablehlo<comparison_direction {one.attributes['direction']}>",
-        "compare_type": f"#stablehlo<comparison_type {compared}>",
-    }
-
-
-def _constant(one: Instruction) -> Named:
-    if one.shape.is_tuple:
-        raise Refused("StableHLO has no constants of tuples")
-    return "stablehlo.constant", {"value": f"{dense_text(one.literal)} : {type_text(one.shape)}"}
-
-
-def _slice(one: Instruction) -> Named:
-    rows = one.attributes["slice"]
-    return "stablehlo.slice", {
-        "start_indices": _ints([r.start for r in rows]), "limit_indices": _ints([r.limit for r in rows]),
-        "strides": _ints([r.stride for r in rows]),
-    }  # fmt: skip
-
-
-def _pad(one: Instruction) -> Named:
-    rows = one.attributes["padding"]
-    return "stablehlo.pad", {
-        "edge_padding_low": _ints([r.low for r in rows]), "edge_padding_high": _ints([r.high for r in rows]),
-        "interior_padding": _ints([r.interior for r in rows]),
-    }  # fmt: skip
-
-
-def _precision(one: Instruction) -> dict[str, str]:
-    words = one.attributes.get("operand_precision", ())
-    rows = ", ".join(f"#stablehlo<precision {word.upper()}>" for word in words)
-    return {"precision_config": f"[{rows}]"} if words else {}
-
-
-def _dot(one: Instruction) -> Named:
-    values = one.attributes
-    rows = [
-        f"{side}_{theirs}_dimensions = {_list(values.get(f'{side}_{ours}_dims', ()))}"
-        for ours, theirs in (("batch", "batching"), ("contracting", "contracting"))
-        for side in ("lhs", "rhs")
-        if values.get(f"{side}_{ours}_dims")
-    ]
-    attributes = {"dot_dimension_numbers": f"#stablehlo.dot<{', '.join(rows)}>"} | _precision(one)
-    algorithm = values.get("algorithm")
-    if algorithm is not None:
-        attributes["algorithm"] = _algorithm(algorithm)
-    return "stablehlo.dot_general", attributes
-
-
-def _algorithm(name: str) -> str:
-    parts = name.removeprefix("dot_").split("_")
-    if "any" in parts:
-        raise Refused(f"StableHLO has no algorithm for any type of eight bits ({name})")
-    left, right, total, *rest = parts
-    times = int(rest[0][1:]) if rest else 1
-    count = {1: 1, 3: 2, 6: 3, 9: 3}[times] if left == "bf16" else 1
-    return (
-        f"#stablehlo.dot_algorithm<lhs_precision_type = {left}, rhs_precision_type = {right}, "
-        f"accumulation_type = {total}, lhs_component_count = {count}, rhs_component_count = {count}, "
-        f"num_primitive_operations = {times}, allow_imprecise_accumulation = false>"
-    )
-
-
-def _labels(labels: ConvDimensionNumbers) -> str:
-    def row(first: tuple[int, str], second: tuple[int, str], spatial: Sequence[int]) -> str:
-        places = {first[0]: first[1], second[0]: second[1]} | {d: str(n) for n, d in enumerate(spatial)}
-        return f"[{', '.join(places[n] for n in range(len(places)))}]"
-
-    return (
-        f"#stablehlo.conv<{row((labels.input_batch, 'b'), (labels.input_feature, 'f'), labels.input_spatial)}"
-        f"x{row((labels.kernel_input_feature, 'i'), (labels.kernel_output_feature, 'o'), labels.kernel_spatial)}"
-        f"->{row((labels.output_batch, 'b'), (labels.output_feature, 'f'), labels.output_spatial)}>"
-    )
-
-
-def _padding(window: Window) -> str:
-    rows = window.dimensions
-    if not rows:
-        return "dense<> : tensor<0x2xi64>"
-    inside = ", ".join(f"[{r.padding_low}, {r.padding_high}]" for r in rows)
-    return f"dense<[{inside}]> : tensor<{len(rows)}x2xi64>"
-
-
-def _convolution(one: Instruction) -> Named:
-    labels = one.attributes["dim_labels"]
-    window = window_of(one, len(labels.input_spatial))
-    rows = window.dimensions
-    return "stablehlo.convolution", {
-        "dimension_numbers": _labels(labels),
-        "batch_group_count": f"{one.attributes.get('batch_group_count', 1)} : i64",
-        "feature_group_count": f"{one.attributes.get('feature_group_count', 1)} : i64",
-        "window_strides": _ints([r.stride for r in rows]),
-        "lhs_dilation": _ints([r.base_dilation for r in rows]),
-        "rhs_dilation": _ints([r.window_dilation for r in rows]),
-        "window_reversal": f"array<i1: {', '.join(str(r.reversal).lower() for r in rows)}>" if rows else "array<i1>",
-        "padding": _padding(window),
-    } | _precision(one)
-
-
-def _gather(one: Instruction) -> Named:
-    values = one.attributes
-    keys = (
-        "offset_dims", "collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims", "start_index_map",
-    )  # fmt: skip
-    rows = [f"{key} = {_list(values[key])}" for key in keys if values.get(key)]
-    rows.append(f"index_vector_dim = {values['index_vector_dim']}")
-    return "stablehlo.gather", {
-        "dimension_numbers": f"#stablehlo.gather<{', '.join(rows)}>", "slice_sizes": _ints(values["slice_sizes"]),
-        "indices_are_sorted": str(bool(values.get("indices_are_sorted"))).lower(),
-    }  # fmt: skip
-
-
-def _triangular(one: Instruction) -> Named:
-    values = one.attributes
-    attributes = {key: str(bool(values.get(key))).lower() for key in ("left_side", "lower", "unit_diagonal")}
-    attributes["transpose_a"] = f"#stablehlo<transpose {values.get('transpose_a', 'NO_TRANSPOSE')}>"
-    return "stablehlo.triangular_solve", attributes
-
-
-def _table(rows: Sequence[Sequence[int]]) -> str:
-    width = max(map(len, rows), default=0)
-    if not width:
-        return f"dense<> : tensor<{len(rows)}x0xi64>" if rows else "dense<> : tensor<0x0xi64>"
-    inside = ", ".join(f"[{', '.join(map(str, (*row, *[-1] * (width - len(row)))))}]" for row in rows)
-    return f"dense<[{inside}]> : tensor<{len(rows)}x{width}xi64>"
-
-
-def _collective(one: Instruction) -> dict[str, str]:
-    values = one.attributes
-    attributes: dict[str, str] = {}
-    for key in ("constrain_layout", "mode"):
-        if values.get(key):
-            raise Refused(f"it has {key}")
-    if "replica_groups" in values:
-        attributes["replica_groups"] = _table(values["replica_groups"].groups)
-    elif one.opcode != "collective-permute":
-        attributes["replica_groups"] = _table(())
-    if values.get("channel_id") is not None:
-        attributes["channel_handle"] = f"#stablehlo.channel_handle<handle = {values['channel_id']}, type = 1>"
-    if values.get("use_global_device_ids"):
-        attributes["use_global_device_ids"] = ""
-    return attributes
-
-
-def _number(value: float | int) -> str:
-    return repr(float(value)) if "e" not in repr(float(value)) or "." in repr(float(value)) else f"{float(value):.17e}"
-
-
-_ATTRIBUTES: dict[str, Callable[[Instruction], Named]] = {
-    "compare": _compare,
-    "select": lambda one: ("stablehlo.select", {}),
-    "clamp": lambda one: ("stablehlo.clamp", {}),
-    "convert": lambda one: ("stablehlo.convert", {}),
-    "bitcast-convert": lambda one: ("stablehlo.bitcast_convert", {}),
-    "reduce-precision": lambda one: (
-        "stablehlo.reduce_precision",
-        {key: f"{one.attributes[key]} : i32" for key in ("exponent_bits", "mantissa_bits")},
-    ),
-    "constant": _constant,
-    "iota": lambda one: ("stablehlo.iota", {"iota_dimension": f"{one.attributes['iota_dimension']} : i64"}),
-    "broadcast": lambda one: (
-        "stablehlo.broadcast_in_dim", {"broadcast_dimensions": _ints(one.attributes["dimensions"])},
-    ),
-    "reshape": lambda one: ("stablehlo.reshape", {}),
-    "transpose": lambda one: ("stablehlo.transpose", {"permutation": _ints(one.attributes["dimensions"])}),
-    "reverse": lambda one: ("stablehlo.reverse", {"dimensions": _ints(one.attributes["dimensions"])}),
-    "concatenate": lambda one: ("stablehlo.concatenate", {"dimension": f"{one.attributes['dimensions'][0]} : i64"}),
-    "pad": _pad,
-    "slice": _slice,
-    "dynamic-slice": lambda one: (
-        "stablehlo.dynamic_slice", {"slice_sizes": _ints(one.attributes["dynamic_slice_sizes"])},
-    ),
-    "dynamic-update-slice": lambda one: ("stablehlo.dynamic_update_slice", {}),
-    "dot": _dot,
-    "convolution": _convolution,
-    "gather": _gather,
-    "cholesky": lambda one: ("stablehlo.cholesky", {"lower": str(bool(one.attributes.get("lower"))).lower()}),
-    "triangular-solve": _triangular,
-    "fft": lambda one: (
-        "stablehlo.fft",
-        {
-            "fft_type": f"#stablehlo<fft_type {one.attributes['fft_type']}>",
-            "fft_length": _ints(one.attributes["fft_length"]),
-        },
-    ),
-    "tuple": lambda one: ("stablehlo.tuple", {}),
-    "get-tuple-element": lambda one: ("stablehlo.get_tuple_element", {"index": f"{one.attributes['index']} : i32"}),
-    "after-all": lambda one: (
-        ("stablehlo.after_all", {}) if one.operands else ("stablehlo.create_token", {})
-    ),
-    "partition-id": lambda one: ("stablehlo.partition_id", {}),
-    "replica-id": lambda one: ("stablehlo.replica_id", {}),
-    "collective-broadcast": lambda one: ("stablehlo.collective_broadcast", _collective(one)),
-    "collective-permute": lambda one: (
-        "stablehlo.collective_permute",
-        _collective(one) | {"source_target_pairs": _pairs(one)},
-    ),
-    "get-dimension-size": lambda one: (
-        "stablehlo.get_dimension_size", {"dimension": f"{one.attributes['dimensions'][0]} : i64"},
-    ),
-    "set-dimension-size": lambda one: (
-        "stablehlo.set_dimension_size", {"dimension": f"{one.attributes['dimensions'][0]} : i64"},
-    ),
-}  # fmt: skip
-"""Opcode -> the operation and its attributes."""
-
-
-def _pairs(one: Instruction) -> str:
-    if "slice_sizes" in one.attributes:
-        raise Refused("it permutes slices")
-    pairs = one.attributes["source_target_pairs"]
-    return _table(pairs) if pairs else "dense<> : tensor<0x2xi64>"
-
-
 # ---- operations with regions or several results
 
 Names = dict[Instruction, str]
@@ -604,7 +334,7 @@ def _regions(writer: Writer, *computations: Computation) -> list[Callable[[int],
 
 
 def _reduce(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
-    attributes = {"dimensions": _ints(one.attributes["dimensions"])}
+    attributes = {"dimensions": integers_text(one.attributes["dimensions"])}
     writer.spread(one, "stablehlo.reduce", attributes, names, depth, _regions(writer, one.attributes["to_apply"]))
 
 
@@ -614,16 +344,16 @@ def _windowed(one: Instruction) -> dict[str, str]:
     if any(row.reversal for row in rows):
         raise Refused("its window is reversed")
     return {
-        "window_dimensions": _ints([r.size for r in rows]), "window_strides": _ints([r.stride for r in rows]),
-        "padding": _padding(window),
+        "window_dimensions": integers_text([r.size for r in rows]), "window_strides": integers_text([r.stride for r in rows]),
+        "padding": padding_text(window),
     }  # fmt: skip
 
 
 def _reduce_window(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
     rows = window_of(one, one.operands[0].shape.rank).dimensions
     attributes = _windowed(one) | {
-        "base_dilations": _ints([r.base_dilation for r in rows]),
-        "window_dilations": _ints([r.window_dilation for r in rows]),
+        "base_dilations": integers_text([r.base_dilation for r in rows]),
+        "window_dilations": integers_text([r.window_dilation for r in rows]),
     }
     regions = _regions(writer, one.attributes["to_apply"])
     writer.spread(one, "stablehlo.reduce_window", attributes, names, depth, regions)
@@ -640,7 +370,7 @@ def _select_and_scatter(writer: Writer, one: Instruction, names: Names, depth: i
 def _map(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
     dimensions = one.attributes.get("dimensions", tuple(range(one.shape.rank)))
     regions = _regions(writer, one.attributes["to_apply"])
-    writer.spread(one, "stablehlo.map", {"dimensions": _ints(dimensions)}, names, depth, regions)
+    writer.spread(one, "stablehlo.map", {"dimensions": integers_text(dimensions)}, names, depth, regions)
 
 
 def _sort(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
@@ -657,7 +387,7 @@ def _scatter(writer: Writer, one: Instruction, names: Names, depth: int) -> None
         "update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
         "scatter_dims_to_operand_dims",
     )  # fmt: skip
-    rows = [f"{key} = {_list(values[key])}" for key in keys if values.get(key)]
+    rows = [f"{key} = {list_text(values[key])}" for key in keys if values.get(key)]
     rows.append(f"index_vector_dim = {values['index_vector_dim']}")
     attributes = {
         "scatter_dimension_numbers": f"#stablehlo.scatter<{', '.join(rows)}>",
@@ -669,19 +399,19 @@ def _scatter(writer: Writer, one: Instruction, names: Names, depth: int) -> None
 
 def _all_reduce(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
     regions = _regions(writer, one.attributes["to_apply"])
-    writer.spread(one, "stablehlo.all_reduce", _collective(one), names, depth, regions)
+    writer.spread(one, "stablehlo.all_reduce", collective(one), names, depth, regions)
 
 
 def _reduce_scatter(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
     if one.shape.is_tuple:
         raise Refused("StableHLO scatters one array at a time")
-    attributes = _collective(one) | {"scatter_dimension": f"{one.attributes['dimensions'][0]} : i64"}
+    attributes = collective(one) | {"scatter_dimension": f"{one.attributes['dimensions'][0]} : i64"}
     regions = _regions(writer, one.attributes["to_apply"])
     writer.spread(one, "stablehlo.reduce_scatter", attributes, names, depth, regions)
 
 
 def _all_gather(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
-    attributes = _collective(one) | {"all_gather_dim": f"{one.attributes['dimensions'][0]} : i64"}
+    attributes = collective(one) | {"all_gather_dim": f"{one.attributes['dimensions'][0]} : i64"}
     writer.spread(one, "stablehlo.all_gather", attributes, names, depth)
 
 
@@ -692,7 +422,7 @@ def _all_to_all(writer: Writer, one: Instruction, names: Names, depth: int) -> N
     groups = one.attributes["replica_groups"].groups
     if not groups:
         raise Refused("it does not say its groups")
-    attributes = _collective(one) | {
+    attributes = collective(one) | {
         "split_dimension": f"{dimension} : i64", "concat_dimension": f"{dimension} : i64",
         "split_count": f"{len(groups[0])} : i64",
     }  # fmt: skip
@@ -701,7 +431,7 @@ def _all_to_all(writer: Writer, one: Instruction, names: Names, depth: int) -> N
 
 def _batch_norm(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
     attributes = {
-        "epsilon": f"{_number(one.attributes['epsilon'])} : f32",
+        "epsilon": f"{number_text(one.attributes['epsilon'])} : f32",
         "feature_index": f"{one.attributes['feature_index']} : i64",
     }
     writer.spread(one, f"stablehlo.{one.opcode.replace('-', '_')}", attributes, names, depth)
@@ -711,7 +441,8 @@ def _rng(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
     sizes = Shape("s64", (one.shape.rank,))
     value = writer.name()
     inside = f"[{', '.join(map(str, one.shape.dimensions))}]" if one.shape.rank else ""
-    writer.put(depth, f'{value} = "stablehlo.constant"() {{value = dense<{inside}> : {type_text(sizes)}}} : () -> {type_text(sizes)}')
+    type_ = type_text(sizes)
+    writer.put(depth, f'{value} = "stablehlo.constant"() {{value = dense<{inside}> : {type_}}} : () -> {type_}')
     operands = [*(names[o] for o in one.operands), value]
     shapes = [*(o.shape for o in one.operands), sizes]
     kind = one.attributes["distribution"].removeprefix("rng_").upper()
@@ -854,8 +585,8 @@ def _custom_call(writer: Writer, one: Instruction, names: Names, depth: int) -> 
     elif any(r.layout is not None and not r.layout.is_row_major for r in results):
         raise Refused("its result has a layout of its own, its operands have none")
     rows = [
-        f"#stablehlo.output_operand_alias<output_tuple_indices = {_list(a.output)}, operand_index = {a.operand}, "
-        f"operand_tuple_indices = {_list(a.index)}>"
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {list_text(a.output)}, operand_index = {a.operand}, "
+        f"operand_tuple_indices = {list_text(a.index)}>"
         for a in values.get("output_to_operand_aliasing", ())
     ]
     if rows:
@@ -894,7 +625,7 @@ def _several(
 ) -> list[str]:  # fmt: skip
     """A line whose results are not the elements of the instruction's tuple."""
     value = writer.name(one.name)
-    inside = ", ".join(f"{key} = {text}" if text else key for key, text in sorted((attributes | _kept(one)).items()))
+    inside = ", ".join(f"{key} = {text}" if text else key for key, text in sorted((attributes | kept(one)).items()))
     types = f"({', '.join(map(type_text, shapes))}) -> {_types(results)}"
     count = f":{len(results)}" if len(results) > 1 else ""
     writer.put(depth, f'{value}{count} = "{name}"({", ".join(operands)}) {{{inside}}} : {types}')
@@ -943,7 +674,7 @@ def _transfer(one: Instruction) -> dict[str, str]:
         import re
 
         rows = [(int(a), int(b)) for a, b in re.findall(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}", pairs)]
-        attributes["source_target_pairs"] = _table(rows)
+        attributes["source_target_pairs"] = table_text(rows)
     return attributes
 
 
@@ -955,7 +686,8 @@ def _send(writer: Writer, one: Instruction, names: Names, depth: int) -> None:
     values = _elements(writer, data, names, depth) if data.shape.is_tuple else [names[data]]
     shapes = [*(data.shape.elements if data.shape.is_tuple else (data.shape,)), before.shape]
     operands = [*values, names[before]]
-    (names[done[0]],) = _several(writer, one, "stablehlo.send", operands, shapes, [done[0].shape], _transfer(one), depth)
+    made = _several(writer, one, "stablehlo.send", operands, shapes, [done[0].shape], _transfer(one), depth)
+    (names[done[0]],) = made
     names[one] = ""
 
 
@@ -980,10 +712,8 @@ def _dynamic_reshape(writer: Writer, one: Instruction, names: Names, depth: int)
         writer.put(depth, f'{value} = "stablehlo.reshape"({names[size]}) : (tensor<i32>) -> {type_text(flat)}')
         rows.append(value)
     value, together = writer.name(), Shape("s32", (len(rows),))
-    types = ", ".join([type_text(flat)] * len(rows))
-    writer.put(
-        depth, f'{value} = "stablehlo.concatenate"({", ".join(rows)}) {{dimension = 0 : i64}} : ({types}) -> {type_text(together)}'
-    )
+    types = f"({', '.join([type_text(flat)] * len(rows))}) -> {type_text(together)}"
+    writer.put(depth, f'{value} = "stablehlo.concatenate"({", ".join(rows)}) {{dimension = 0 : i64}} : {types}')
     operands = [names[source], value]
     writer.operation(
         one, "stablehlo.dynamic_reshape", operands, [source.shape, together], [one.shape], {}, names, depth

@@ -123,9 +123,9 @@ def _plain(formula: Formula, opcode: str = "", wide: bool = False) -> Callable[.
 
 
 def _largest(term: Term) -> float:
-    import ml_dtypes
+    from ml_dtypes import finfo
 
-    return float(ml_dtypes.finfo(dtype_of(term.kind)).max)
+    return float(finfo(dtype_of(term.kind)).max)  # type: ignore[no-untyped-call]
 
 
 def _horner(x: Term, coefficients: Sequence[float]) -> Term:
@@ -195,6 +195,8 @@ def _erf_inv(x: Term) -> Term:
         return abs(x).is_("EQ", 1).choose(x * inf, _erf_inv_64(x, w))
     near = w.is_("LT", 5)
     t = near.choose(w - 2.5, w.unary("sqrt") - 3)
+    left: Sequence[float]
+    right: Sequence[float]
     left, right = ERF_INV_32
     total = near.choose(t.number(left[0]), t.number(right[0]))
     for a, b in zip(left[1:], right[1:], strict=True):
@@ -234,11 +236,11 @@ def _erfc(x: Term) -> Term:
             power * _horner(size, p) / _monic(size, q), power * _horner(size, r) / _monic(size, s)
         )
     else:
-        top, p, r = ERFC_32
-        small = 1 - x * _horner(square, top)
+        around, below, above = ERFC_32
+        small = 1 - x * _horner(square, around)
         inverse = 1 / (x * x)
         scaled = less.unary("exponential") * (1 / size)
-        y = scaled * size.is_("LT", 2).choose(_horner(inverse, p), _horner(inverse, r))
+        y = scaled * size.is_("LT", 2).choose(_horner(inverse, below), _horner(inverse, above))
     y = less.is_("LT", -log(_largest(x))).choose(0.0, y)
     return size.is_("LT", 1).choose(small, x.is_("LT", 0).choose(2 - y, y))
 

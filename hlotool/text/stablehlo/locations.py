@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from hlotool.ir import Metadata
@@ -26,15 +27,13 @@ class Locations:
         self.known: dict[int, Metadata | None] = {}
 
     def metadata(self, start: int) -> Metadata | None:
-        """What the location that begins at `start` (after ``loc(``) says; None where it says nothing or is malformed."""
+        """What the location that begins at `start` (after ``loc(``) says; None where that is nothing, or malformed."""
         if start not in self.known:
             self.known[start] = None  # of locations that need themselves
             before = self.cursor.position
             self.cursor.position = start
-            try:
+            with contextlib.suppress(SyntaxFailure):
                 self.known[start] = self._read(0)
-            except SyntaxFailure:
-                pass
             self.cursor.position = before
         return self.known[start]
 

@@ -46,10 +46,6 @@ def _ends(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     raise Refusal(f"{operation.name} stands at the end of a region")
 
 
-def _twice(opcode: str) -> Convert:
-    return elementwise.elementwise(opcode)
-
-
 OPERATIONS: dict[str, Row] = {}
 
 
@@ -188,13 +184,11 @@ _add("chlo", {"scan": (chlo.scan, None)}, regions=1)
 _add(
     "check",
     {
-        **{
-            name: (calls.check, None)
-            for name in (
-                "eq", "almost_eq", "expect_eq", "expect_eq_const", "expect_almost_eq", "expect_almost_eq_const",
-                "expect_close", "expect_close_const",
-            )
-        },
+        **dict.fromkeys(
+            ("eq", "almost_eq", "expect_eq", "expect_eq_const", "expect_almost_eq", "expect_almost_eq_const",
+             "expect_close", "expect_close_const"),
+            (calls.check, None),
+        ),
         "expect_serialized_eq": (calls.check_file, None),
     },
 )  # fmt: skip

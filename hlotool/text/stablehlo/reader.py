@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -61,10 +62,8 @@ def read_top(cursor: Cursor) -> Block:
     reader = Reader(cursor, aliases, _resources(cursor))
     for name, (start, _end) in types.items():
         cursor.position = start
-        try:
+        with suppress(SyntaxFailure):  # said where it is used
             cursor.shapes[f"!{name}"] = read_type(cursor)
-        except SyntaxFailure:
-            pass  # said where it is used
     cursor.position = 0
     found = OperationReader(reader, aliases)
     return found.top()
@@ -665,7 +664,7 @@ class OperationReader:
         return Operation("sdy.mesh", [], {"sym_name": name, "mesh": mark}, [], start, end), []
 
     def manual(self, start: int, count: int) -> tuple[Operation, list[Shape]]:
-        """``sdy.manual_computation(%0) in_shardings=[...] out_shardings=[...] manual_axes={} (%a: type) {...} : type``."""
+        """``sdy.manual_computation(%0) in_shardings=[] out_shardings=[] manual_axes={} (%a: type) {...} : type``."""
         cursor, end = self.cursor, self.cursor.position
         operands = self.uses()
         attributes: Attributes = {}

@@ -183,7 +183,11 @@ def torch_index_select(scope: Scope, operation: Operation) -> Sequence[Instructi
     )
     made = array(
         source.shape.element_type,
-        (*source.shape.dimensions[:dimension], *indices.shape.dimensions[batch:], *source.shape.dimensions[dimension + 1 :]),
+        (
+            *source.shape.dimensions[:dimension],
+            *indices.shape.dimensions[batch:],
+            *source.shape.dimensions[dimension + 1 :],
+        ),
     )
     places = set(range(batch)) | set(range(dimension, dimension + count - batch))
     values: dict[str, Any] = {

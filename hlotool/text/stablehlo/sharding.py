@@ -6,6 +6,7 @@ the rest of the axes are replicated: ``{devices=[2,1,4]<=[8] last_tile_dim_repli
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -90,7 +91,7 @@ def _tiles(dimensions: Sequence[Sequence[Piece]], mesh: Mesh) -> str:
     for axis, size in mesh.axes:  # each axis cut where parts of it begin and end
         cuts = {1, size} | {b for a, b, _ in used if a == axis} | {b * s for a, b, s in used if a == axis}
         ordered = sorted(cuts)
-        for low, high in zip(ordered, ordered[1:], strict=False):
+        for low, high in itertools.pairwise(ordered):
             if high % low:
                 raise Refusal(f"the parts of the axis '{axis}' overlap", code="HLO0137")
             places.append((axis, low, high // low))
