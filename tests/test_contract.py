@@ -73,6 +73,12 @@ ENTRY main {
     "again.hlo": f"// RUN: hlotool run %s\n// CHECK: out0\n{ENDLESS}",
     "endless.hlo": ENDLESS,
     "unknown.hlo": SMALL.replace("add(x, y)", 'custom-call(x, y), custom_call_target="nowhere"'),
+    "configured.hlo": SMALL.replace("add(x, y)", 'add(x, y), backend_config="own"'),
+    "sized.mlir": """func.func @main(%n: tensor<1xi32>) -> tensor<?xf32> {
+  %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+""",
     "checked.hlo": CHECKED,
     "unmet.hlo": CHECKED.replace("CHECK: add", "CHECK: divide"),
     "empty.hlo": "",
@@ -196,6 +202,7 @@ TABLE = {
     "doctor": Row(main="--test none", says="processor", stdin=False, json="--format json", kind="doctor"),
     "emit": Row(main="FILE --stage hlo", says="HloModule"),
     "explain": Row(main="sum --file FILE", says="sum", json="--format json", kind="explain-instruction"),
+    "export": Row(main="FILE", says="stablehlo.add", codes={4: "configured.hlo", 5: "FILE -o absent/out"}),
     "extract": Row(main="FILE sum", says="add(", json="--format json -o out.hlo", kind="extract",
                    codes={4: "unknown.hlo sum --capture out.npz", 5: "FILE sum -o absent/out"},
                    endless="endless.hlo end --capture out.npz -o out.hlo"),
@@ -203,6 +210,7 @@ TABLE = {
     "graph": Row(main="FILE --format dot", says="digraph", codes={4: "unknown.hlo --times native",
                  5: "FILE -o absent/out.dot"}, endless="endless.hlo --times native -o out.html"),
     "hash": Row(main="FILE", says="  ", json="--format json", kind="hash"),
+    "import": Row(main="FILE", says="add(", codes={3: "FILE --function f", 4: "sized.mlir", 5: "FILE -o absent/out"}),
     "inspect": Row(main="library.o", says="f32[4]", json="--format json", kind="inspect"),
     "lint": Row(main="FILE", says="", json="--format json", kind="lint",
                 codes={1: "wide.hlo", 5: "wide.hlo --fix -o absent/out"}),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hlotool.evaluate.check_calls import CHECK_CALLS
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.evaluate.sort import top_positions
 from hlotool.evaluate.xla_annotations import IDENTITY_TARGETS, SINK_TARGETS
@@ -98,6 +99,7 @@ def _split(shift: int) -> Handler:
 XLA_CALLS: dict[str, Handler] = {
     **dict.fromkeys(sorted(IDENTITY_TARGETS), _identity),
     **dict.fromkeys(sorted(SINK_TARGETS), _nothing),
+    **CHECK_CALLS,
     "AllocateBuffer": _allocate_buffer,
     "Eigh": eigh,
     "ProductOfElementaryHouseholderReflectors": householder_product,

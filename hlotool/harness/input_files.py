@@ -68,7 +68,7 @@ def _of_snapshot(path: str, devices: int, leaves: int) -> list[list[npt.NDArray[
     what = f"{path}: neither an archive (.npz, .safetensors) nor a snapshot with arguments"
     try:
         source = open_source(path)
-        rows = None if source.form == "hlo" else recorded_arrays(read_snapshot(source), devices, leaves)
+        rows = None if not source.is_message else recorded_arrays(read_snapshot(source), devices, leaves)
     except ParseError as error:
         raise InputError(f"{what}: {error.message}") from error
     if rows is None:

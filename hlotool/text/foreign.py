@@ -10,7 +10,7 @@ import re
 
 from hlotool.ir import Diagnostic, Location, ParseError
 
-__all__ = ["FOREIGN", "refuse_foreign_bytes", "refuse_foreign_text"]
+__all__ = ["FOREIGN", "is_mlir", "refuse_foreign_bytes", "refuse_foreign_text"]
 
 FOREIGN = "HLO0003"
 """The code of the error."""
@@ -22,14 +22,11 @@ _FROM_CODE = "this has been compiled already: hlotool takes the HLO that it was 
 
 _COMMENTS = r"\s*+(?://[^\n]*+\n\s*+)*+"
 _FUNCTION = r"(?:func\.)?func\s+(?:\w+\s+)*+@"
+_MLIR = re.compile(
+    rf"{_COMMENTS}(?:module\s*(?:@|attributes\s*\{{|\{{{_COMMENTS}(?:{_FUNCTION}|sdy\.))|{_FUNCTION}"
+    r"|#\w+\s*=|!\w+\s*=|\"(?:builtin\.module|func\.func)\"\s*[(<])"
+)
 _TEXTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (
-        re.compile(
-            rf"{_COMMENTS}(?:module\s*(?:@|attributes\s*\{{|\{{{_COMMENTS}{_FUNCTION})|{_FUNCTION}"
-            r"|#\w+\s*=|!\w+\s*=|\"(?:builtin\.module|func\.func)\"\s*[(<])"
-        ),
-        "MLIR, as StableHLO is", _FROM_MLIR,
-    ),
     (re.compile(r"\s*\{\s*lambda\b"), "a jaxpr", f"HLO is what {_FROM_JAX} gives"),
     (
         re.compile(
@@ -61,6 +58,11 @@ def refuse_foreign_bytes(data: bytes, file: str) -> None:
     for pattern, what, hint in _BYTES:
         if pattern.match(data):
             raise _error(what, hint, file, 1, 1)
+
+
+def is_mlir(text: str) -> bool:
+    """Whether a text begins as MLIR does, of which StableHLO is a dialect."""
+    return _MLIR.match(text) is not None
 
 
 def refuse_foreign_text(text: str, file: str, first_line: int = 1) -> None:

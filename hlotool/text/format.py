@@ -31,7 +31,7 @@ def formatted(source: Source, preset: str = "default") -> Formatted:
     """
     modules = read_modules(source, [])
     if source.form != "hlo":
-        return Formatted(print_preset(modules[0], preset))
+        return Formatted(f"\n{SEPARATOR}\n\n".join(print_preset(module, preset) for module in modules))
     texts: list[str] = []
     lost: int | None = None
     for module, (piece, line) in zip(modules, pieces(source.text or ""), strict=True):

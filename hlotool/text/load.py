@@ -1,4 +1,5 @@
-"""Files: what form they have (HLO text, protocol buffers in binary or text form, gzip of these), and their modules.
+"""Files: what form they have (text of HLO or StableHLO, protocol buffers in binary or text form, gzip of these), and
+their modules.
 
 Text may hold several modules separated by lines ``// -----``, and its lines may begin with the prefixes of log
 files; places in messages are those of the file as it is.
@@ -11,13 +12,13 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError
+from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError, Shape
 from hlotool.ir.given import kind_of
 from hlotool.lazy_dataclass import dataclass
-from hlotool.text.foreign import refuse_foreign_bytes
+from hlotool.text.foreign import is_mlir, refuse_foreign_bytes
 from hlotool.text.lexer import SPACE
 from hlotool.text.parser import parse
 from hlotool.text.proto.load import Snapshot, looks_binary, looks_text, read_binary, read_text
@@ -27,6 +28,7 @@ __all__ = [
     "Snapshot",
     "Source",
     "each_module",
+    "import_modules",
     "load",
     "load_all",
     "load_snapshot",
@@ -59,7 +61,7 @@ _LARGEST = 1 << 30  # bytes that a compressed file may hold
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a file holds: `text` is None for binary messages, `form` one of ``hlo binary prototext``.
+    """What a file holds: `text` is None for binary messages, `form` one of ``hlo stablehlo binary prototext``.
 
     `digest` is the SHA-256 of the file as it is.
     """
@@ -69,6 +71,11 @@ class Source:
     data: bytes = b""
     text: str | None = None
     digest: str = ""
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it is a protocol buffer, in binary or text form."""
+        return self.form in ("binary", "prototext")
 
 
 def open_source(path: str | Path) -> Source:
@@ -88,7 +95,7 @@ def open_source(path: str | Path) -> Source:
     if lower.endswith(_BINARY_NAMES) or looks_binary(data):
         return Source(name, "binary", data, digest=digest)
     text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
-    form = "prototext" if lower.endswith(_TEXT_NAMES) or looks_text(text) else "hlo"
+    form = "prototext" if lower.endswith(_TEXT_NAMES) or looks_text(text) else "stablehlo" if is_mlir(text) else "hlo"
     return Source(name, form, b"", text, digest)
 
 
@@ -116,9 +123,26 @@ def read_modules(source: Source, notes: list[Diagnostic] | None = None) -> list[
 
     For `notes` see `hlotool.text.parser.parse`.
     """
-    if source.form != "hlo":
+    if source.is_message:
         return [read_snapshot(source).module]
     return parse_all(source.text or "", source.name, notes)
+
+
+def import_modules(
+    source: Source, function: str | None = None, arguments: Sequence[Shape] | None = None
+) -> list[Module]:
+    """All modules of a file as `read_modules` gives them.  Of a text of StableHLO, `function` is the entry, and
+    `arguments` are the shapes of its arguments; InputError where either is given for another file."""
+    if source.form != "stablehlo":
+        if function is not None or arguments is not None:
+            raise InputError(f"{source.name} is no program of StableHLO, which functions and arguments are chosen of")
+        return read_modules(source)
+    from hlotool.text.stablehlo.parse import parse_stablehlo
+
+    return [
+        parse_stablehlo(without_log_prefixes(piece), source.name, line, function, arguments)
+        for piece, line in pieces(source.text or "")
+    ]
 
 
 def read_snapshot(source: Source) -> Snapshot:
@@ -132,7 +156,7 @@ def read_snapshot(source: Source) -> Snapshot:
 
 def one_module(source: Source, notes: list[Diagnostic] | None = None) -> Module:
     """The only module of a file; ParseError where there are more.  For `notes` see `hlotool.text.parser.parse`."""
-    if source.form != "hlo":
+    if source.is_message:
         return read_snapshot(source).module
     found = pieces(source.text or "")
     if len(found) > 1:
@@ -156,7 +180,7 @@ def parse_all(text: str, file: str = "<text>", notes: list[Diagnostic] | None = 
 
 def each_module(source: Source) -> Iterator[Module | ParseError]:
     """The modules of a file, and for those that cannot be read why."""
-    if source.form == "hlo":
+    if not source.is_message:
         yield from _parsed(source.text or "", source.name)
         return
     try:
@@ -201,7 +225,8 @@ def without_log_prefixes(text: str) -> str:
 def _parse(piece: str, line: int, file: str, notes: list[Diagnostic] | None = None) -> Module:
     """One module; log prefixes are left out."""
     module = parse(without_log_prefixes(piece), file, line, notes)
-    module.source = "\n" * (line - 1) + piece  # so that places found in it later have the lines of the file
+    if module.source is not None:
+        module.source = "\n" * (line - 1) + piece  # so that places found in it later have the lines of the file
     return module
 
 

@@ -1,4 +1,4 @@
-"""The parser of HLO text: modules, computations, instructions.
+"""The parser of HLO text: modules, computations, instructions.  Texts of StableHLO go to `hlotool.text.stablehlo`.
 
 Recursion happens only through bracketed forms and is bounded by the cursor.  Parsing goes on after an error at the
 next instruction: a broken instruction leaves a placeholder under its name, so that one mistake gives one message.
@@ -23,7 +23,7 @@ from hlotool.ir.collector import collector_paused
 from hlotool.ir.given import check_text
 from hlotool.ir.verifier import verify
 from hlotool.text.computations import finish, read_body, read_computations
-from hlotool.text.foreign import refuse_foreign_text
+from hlotool.text.foreign import is_mlir, refuse_foreign_text
 from hlotool.text.header import read_header, read_stack_frames
 from hlotool.text.instructions import read_instruction
 from hlotool.text.lexer import Cursor, SyntaxFailure
@@ -40,13 +40,17 @@ _T = TypeVar("_T")
 
 
 def parse(text: str, file: str = "<text>", first_line: int = 1, notes: list[Diagnostic] | None = None) -> Module:
-    """The module that `text` describes; ParseError with all diagnostics where it is not HLO.
+    """The module that `text` describes; ParseError with all diagnostics where it is neither HLO nor StableHLO.
 
     `first_line` is the number of the first line in messages, for a text that is a part of a file.  With `notes`,
     unknown opcodes, attributes, shapes and literals are no errors: they are kept as they are written, in instructions
     of the opcode `UNKNOWN`, and said there.  Such a module can be looked at and printed, not run.
     """
     check_text(text, "parse")
+    if is_mlir(text):
+        from hlotool.text.stablehlo.parse import parse_stablehlo
+
+        return parse_stablehlo(text, file, first_line)
     refuse_foreign_text(text, file, first_line)
     cursor = Cursor(text, file, first_line, notes)
     state = State(cursor, read_body)
