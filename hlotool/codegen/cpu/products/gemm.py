@@ -40,6 +40,7 @@ def emit_product(unit: Unit, name: str, product: Product, microkernel: Microkern
         )
         time = product.epilogue.emit(unit, f"epilogue_{name}", block)
     _StepWriter(unit, name, replace(product, c=blocking.c), blocking, microkernel).write()
+    unit.count({"planned": time})
     arithmetic = product.nanoseconds / microkernel.speed
     right = product.n * product.depth * math.prod(product.batch[d] for d in product.own)
     reading = right * product.arithmetic.element.bytes / _BYTES
