@@ -32,6 +32,7 @@ FIGURES: Mapping[str, str] = {
     "line": "of a kernel's code: one of LLVM IR, run once",
     "vector": "of arithmetic on a vector",
     "division": "of divisions and the like of vectors, in the cycles planned for them",
+    "division of integers": "of those of vectors of integers, likewise",
     "half": "of arithmetic on vectors of f16 and bf16, likewise",
     "function exp": "of exponentials of vectors, likewise",
     "function log": "of logarithms, likewise",
@@ -39,19 +40,29 @@ FIGURES: Mapping[str, str] = {
     "function root": "of roots, likewise",
     "function sine": "of sines and cosines, likewise",
     "function other": "of other functions, likewise",
+    "function f64": "of functions of f64, likewise",
     "complex function": "of functions of complex numbers, likewise",
     "scalar": "of arithmetic on single elements, likewise",
     "other": "of indices and what else is in a loop",
     "access": "of reading or writing a vector whose elements lie side by side",
-    "scattered load": "of reading one whose elements do not, likewise",
+    "far access": "of reading one in a reduction along columns, each element in another line or page",
+    "scattered load": "of reading one whose elements lie near each other, likewise",
     "scattered store": "of writing such a one, likewise",
+    "far load": "of reading one whose elements lie far from each other, likewise",
+    "far store": "of writing such a one, likewise",
+    "indexed load": "of reading one whose elements lie anywhere, likewise",
+    "indexed store": "of writing such a one, likewise",
     "scalar access": "of reading or writing a single element",
     "guarded": "of reading where a condition holds, likewise",
     "combined": "of applying a reducer of several operations, likewise",
     "results": "of beginning and ending a reduction",
+    "waiting": "of an addition that waits for the one before",
+    "fill": "of a kernel that only writes a constant",
     "horizontal": "of putting together the lanes of a reduction",
     "trips": "of entering an innermost loop",
-    "product": "planned for products of matrices",
+    "product": "planned for copies of the operands of products, and for products that have no tiles",
+    "tile": "of a product: of its result",
+    "tile step": "of a product: of the sum of a tile, in the cycles planned for it",
     "convolution": "planned for convolutions",
     "scatter": "planned for scatters",
     "sort": "planned for sorts and the largest elements",
@@ -168,7 +179,7 @@ def fitted(samples: Sequence[Sample], prior: Mapping[str, float], trust: float =
 
 _STEPS = 300
 _MOST_DAMPING = 1e9
-_FAR = 0.25
+_FAR = 0.4
 """The logarithm of a ratio from which on a sample weighs less than its square: most are nearer, and a few that nothing
 here explains should not move the rest."""
 

@@ -10,6 +10,7 @@ the program: what counts is the later time, when caches have what the earlier on
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from hlotool.analysis.decisions import DecisionLog
@@ -57,17 +58,21 @@ class _Walk:
         self.target = target_of(machine)
         self.kernels = Kernels(self.target, machine, Units(lambda unit: None))
         self.leaves: dict[Instruction, tuple[Value, ...]] = {}
+        self.own: dict[Instruction, _Own] = {}
         in_place = module_in_place_pairs(module)
         for computation in functions_of(module):
             assignment = assign(computation, in_place, NOTHING_DONATED, DecisionLog(), small=frozenset())
             self.kernels.add_all(assignment)
             place(assignment)
             self.leaves.update(assignment.leaves)
+            for instruction in assignment.positions:
+                if instruction in self.kernels.of:
+                    there = assignment.there.get(instruction, frozenset())
+                    self.own[instruction] = _own(instruction, self.kernels.of[instruction], there)
         self.clock = 0.0
         self.used: dict[object, float] = {}
         self.found: dict[Instruction, KernelPrediction] = {}
         self.unknown: dict[Instruction, None] = {}
-        self.own = {instruction: _own(instruction, kernel) for instruction, kernel in self.kernels.of.items()}
 
     def computation(self, computation: Computation, runs: int, last: bool, depth: int) -> None:
         """Run it; what counts is its `last` run, for so many `runs`."""
@@ -97,27 +102,27 @@ class _Walk:
         own = self.own[instruction]
         code = tuple(step.function for step in own.steps)
         amounts = dict(own.amounts)
-        read: dict[Value, float] = {}
-        written: dict[Value, float] = {}
+        read = defaultdict[Value, float](float)
+        written = defaultdict[Value, float](float)
         for operand, size in own.read.items():
             self._divide(self.leaves.get(operand, ()), size, read)
         self._divide(self.leaves[instruction], own.written, written)
-        for storage, size in read.items():
+        for storage, moved in read.items():
             for level, share in self._shares(storage):
-                _add(amounts, f"read {level}", size * share)
-                if level != "L1" and size:
-                    _add(amounts, f"array {level}", share)
-                    _add(amounts, f"lines {level}", share * min(_FIRST_LINES, size / LINE))
-        for storage, size in written.items():
+                _add(amounts, f"read {level}", moved * share)
+                if level != "L1" and moved:
+                    amounts[f"array {level}"] = max(amounts.get(f"array {level}", 0.0), share)
+                    _add(amounts, f"lines {level}", share * min(_FIRST_LINES, moved / LINE))
+        for storage, moved in written.items():
             for level, share in self._shares(storage):
-                _add(amounts, f"{'update' if storage in read else 'write'} {level}", size * share)
-        moved = {**read, **written}
+                _add(amounts, f"{'update' if storage in read else 'write'} {level}", moved * share)
+        touched = {**read, **written}
         for level, share in _levels(self.clock - self.used.get(code, 0.0), self.machine):
             if level != "L1":
                 _add(amounts, f"code {level}", share)
                 _add(amounts, f"code lines {level}", own.lines * share)
-        self.clock += sum(min(size, storage.size) for storage, size in moved.items())
-        for storage in moved:
+        self.clock += sum(min(size, storage.size) for storage, size in touched.items())
+        for storage in touched:
             for block in _blocks(storage):
                 self.used[block] = self.clock
         self.used[code] = self.clock
@@ -125,13 +130,13 @@ class _Walk:
             return amounts
         return _split(amounts, own.steps, self.threads, lambda step: self.target.shares_step(step, looped))
 
-    def _divide(self, values: tuple[Value, ...], size: int, moved: dict[Value, float]) -> None:
+    def _divide(self, values: tuple[Value, ...], size: float, moved: defaultdict[Value, float]) -> None:
         """Add the bytes that are moved of some values to the storage that these are in."""
         whole = sum(value.size for value in values)
         for value in values:
             if whole:
                 storage = value.storage()
-                moved[storage] = moved.get(storage, 0.0) + size * value.size / whole
+                moved[storage] += size * value.size / whole
 
     def _shares(self, storage: Value) -> list[tuple[str, float]]:
         """How much of an array is where."""
@@ -191,20 +196,29 @@ class _Own:
     lines: float
 
 
-def _own(instruction: Instruction, kernel: Kernel) -> _Own:
+def _own(instruction: Instruction, kernel: Kernel, there: frozenset[int]) -> _Own:
     lines = float(sum(definition.text.count("\n") for definition in kernel.definitions))
     amounts = {
         "start": 1.0, "step": len(kernel.steps) - 1.0, "task": sum(step.tasks for step in kernel.steps) - 1.0,
         "line": lines, **kernel.work,
     }  # fmt: skip
-    planned = sum(step.cost for step in kernel.steps) - amounts.pop("planned", 0.0)
-    kind = _kind(instruction)
+    kind, planned = _kind(instruction), sum(step.cost for step in kernel.steps) - amounts.pop("planned", 0.0)
+    product = amounts.pop("planned product", 0.0)
+    if kind == "product":
+        planned -= product
+    else:  # the tiles of a convolution are not as regular
+        amounts.pop("tile", None)
+        amounts.pop("tile step", None)
     if kind in ("product", "convolution") or not kernel.work:
         amounts[kind] = max(0.0, planned)
     try:
         read, written = operand_bytes(instruction)
     except UnknownSize:
         read, written = {}, 0
+    if not any(read.values()):
+        amounts["fill"] = 1.0
+    for operand in dict.fromkeys(instruction.operands[number] for number in there):
+        written -= read.pop(operand, 0)
     return _Own(kernel.steps, {name: amount for name, amount in amounts.items() if amount}, read, written, lines)
 
 

@@ -35,9 +35,9 @@ from hlotool.codegen.loops.loops import (
 from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, joint_index, scope_of, variables_of
 from hlotool.codegen.loops.stages import Stage, stages_of
 from hlotool.codegen.loops.trace import Tracer
-from hlotool.codegen.machine import Machine
+from hlotool.codegen.machine import LINE, Machine
 from hlotool.codegen.nests.nest import Nest
-from hlotool.ir import byte_size
+from hlotool.ir import byte_size, element_type
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Job", "Written", "emit_step", "load_bases", "write_nest"]
@@ -260,48 +260,75 @@ def _work(
     loops: Sequence[LoopSpec], scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]],
     lane: LoopSpec | None, machine: Machine,
 ) -> dict[str, float]:  # fmt: skip
-    """What loops do, by kind: cycles of operations and of accesses, trips of the loops around the innermost one, and
-    results of reductions whose lanes have to be put together."""
+    """What loops do, by kind: cycles of operations and of accesses, trips of the loops around the innermost one,
+    additions that wait for the one before, and results of reductions whose lanes have to be put together."""
     found: defaultdict[str, float] = defaultdict(float)
+    block = next((loop.block for loop in loops if loop.lane is not None), 1)
     for node in scope:
         found[_kind(node, lane)] += cost(node, lane, machine)
         if node.guards:
             found["guarded"] += cost(node, lane, machine)
     for reduce, body in reduces:
-        own = lane
-        if lane is None or not reduce.variables & lane.variables:
+        elements = reduce.trips * prod(atom.high - atom.low + 1 for atom in reduce.bound)
+        own: LoopSpec | None = lane
+        if lane is not None and reduce.variables & lane.variables:
+            together = block
+            found["results"] += reduce.trips / block
+        else:
             choices = (None, *map(plain, reduce.bound))
             own = min(choices, key=lambda loop: sum(cost(n, loop, machine) for n in body))
-            if own is not None:
-                found["horizontal"] += reduce.trips
-        for node in body:
-            found[_kind(node, own)] += cost(node, own, machine)
+            together = 1 if own is None else min(own.extent, machine.lanes(_bits_of(body)) * _SUMS)
+            found["results"] += reduce.trips
+            found["horizontal"] += reduce.trips if own is not None else 0
+        found["waiting"] += elements / max(1, together)
         found["combined"] += _combining(reduce, machine)
-        found["results"] += reduce.trips / (1 if lane is None or own is not lane else machine.lanes(32))
-    inner = loops[-1].extent if loops else 1
-    found["trips"] += prod(loop.extent for loop in loops) / max(1, inner)
+        for node in body:
+            found[_kind(node, own, reduce.bound)] += cost(node, own, machine)
+    found["trips"] += prod(loop.extent for loop in loops[:-1])
     return {kind: amount for kind, amount in found.items() if amount}
 
 
-def _kind(node: Node, lane: LoopSpec | None) -> str:
-    """The kind of work that a node is (`hlotool.analysis.performance.FIGURES`)."""
+_SUMS = 8
+"""Accumulators of a reduction whose elements are the lanes, about."""
+
+
+def _bits_of(body: Sequence[Node]) -> int:
+    return max([8, *(8 * byte_size(node.type) for node in body if node.type != "tuple")])
+
+
+def _kind(node: Node, lane: LoopSpec | None, bound: Sequence[Atom] = ()) -> str:
+    """The kind of work that a node is (`hlotool.analysis.performance.FIGURES`), in a reduction over what is `bound`."""
     if node.kind in ("load", "store"):
         if lane is None or not node.variables & lane.variables:
             return "scalar access"
+        size = byte_size(node.type)
         even = all(a.kind == "variable" or not a.variables & lane.variables for a, _ in node.index.terms)
-        return "access" if even and node.index.coefficient(lane.atom) in (-1, 0, 1) else f"scattered {node.kind}"
+        if not even:
+            return f"indexed {node.kind}"
+        step = abs(node.index.coefficient(lane.atom))
+        if step <= 1:
+            far = bound and bound[-1] != lane.atom and abs(node.index.coefficient(bound[-1])) * size >= _FAR_BYTES
+            return "far access" if far else "access"
+        return f"scattered {node.kind}" if step * size < LINE else f"far {node.kind}"
     if node.kind != "elementwise":
         return "other"
     if lane is None or not node.variables & lane.variables:
         return "scalar"
-    if node.type in ("c64", "c128"):
-        return "complex function" if is_long(node) else "complex"
+    if any(one.type in ("c64", "c128") for one in (node, *node.operands)):
+        return "complex function" if is_long(node) or node.opcode in ("abs", "divide", "sign") else "complex"
+    if is_long(node) and node.type == "f64":
+        return "function f64"
     if is_long(node):
         return f"function {_FUNCTIONS.get(node.opcode, 'other')}"
     if node.type in ("bf16", "f16"):
         return "half"
-    return "division" if weight(node) > 1 else "vector"
+    if weight(node) <= 1:
+        return "vector"
+    return "division" if element_type(node.type).is_float else "division of integers"
 
+
+_FAR_BYTES = 1024
+"""Bytes from one element to the next of a reduction, from which on each is found in a line, or a page, of its own."""
 
 _FUNCTIONS = {
     "exponential": "exp", "logistic": "exp", "exponential-minus-one": "exp", "log": "log", "log-plus-one": "log",
