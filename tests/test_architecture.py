@@ -52,6 +52,7 @@ MAY_USE = {  # the rooms of codegen, of one another
     "target": {"kernel", "machine", "plan"},
     "kernels": {"byte_order", "kernel", "machine", "plan", "target"},
     "program": {"kernel", "kernels", "machine", "plan", "target"},
+    "prediction": {"kernel", "kernels", "machine", "plan", "target"},
     "launches": {"plan"},
     "gpu": {
         "kernel", "kernels", "launches", "machine", "llvm", "plan", "loops", "nests", "algorithms", "target",

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from math import prod
 
 from hlotool.analysis.views import NAMES, is_view, source_of
-from hlotool.ir import OPCODES, UNBOUNDED, Computation, Instruction, Opcode, Shape, byte_size
+from hlotool.ir import OPCODES, UNBOUNDED, Instruction, Opcode, Shape, byte_size
 
-__all__ = ["TRAFFIC", "UnknownSize", "elements", "everything", "shape_bytes"]
+__all__ = ["TRAFFIC", "UnknownSize", "elements", "everything", "operand_bytes", "shape_bytes"]
 
 
 class UnknownSize(Exception):  # noqa: N818 - a control-flow signal that stays inside the cost model
@@ -97,14 +97,33 @@ def _consumed(instruction: Instruction) -> tuple[int, int]:
 
 def _fusion(instruction: Instruction) -> tuple[int, int]:
     """Operands, or the parts of them that the body looks at; results, or the parts of them that it updates."""
-    body: Computation = instruction.attributes["calls"]
-    root = body.root
-    outputs = [source_of(output) for output in (root.operands if root.opcode == "tuple" else [root])]
-    sources = dict(zip(body.parameters, instruction.operands, strict=True))
+    return sum(_fused_reads(instruction).values()), sum(map(_written, _outputs(instruction)))
+
+
+def _outputs(fusion: Instruction) -> list[Instruction]:
+    """What a fusion's results are computed by."""
+    root = fusion.attributes["calls"].root
+    return [source_of(output) for output in (root.operands if root.opcode == "tuple" else [root])]
+
+
+def _fused_reads(fusion: Instruction) -> dict[Instruction, int]:
+    """Bytes that a fusion reads of each of its operands."""
+    outputs = _outputs(fusion)
     seen: dict[Instruction, int] = {}
-    for parameter, source in sources.items():
+    for parameter, source in zip(fusion.attributes["calls"].parameters, fusion.operands, strict=True):
         seen[source] = max(seen.get(source, 0), _looked_at(parameter, outputs))
-    return sum(seen.values()), sum(map(_written, outputs))
+    return seen
+
+
+def operand_bytes(instruction: Instruction) -> tuple[dict[Instruction, int], int]:
+    """Bytes read of each operand, and written in all, by the rules of `TRAFFIC`: what these do not say of single
+    operands is divided among them by their sizes.  UnknownSize where a dimension has no bound."""
+    read, written = TRAFFIC.get(instruction.opcode, everything)(instruction)
+    if instruction.opcode == "fusion":
+        return _fused_reads(instruction), written
+    sizes = {operand: _bytes(operand.shape) for operand in instruction.operands}
+    whole = sum(sizes.values())
+    return {operand: size * read // whole if whole else 0 for operand, size in sizes.items()}, written
 
 
 def _written(output: Instruction) -> int:

@@ -25,6 +25,7 @@ from hlotool.system import system
 __all__ = ["COMMANDS", "cli", "main", "run"]
 
 COMMANDS: dict[str, str] = {
+    "advise": "Show which changes to a program would gain most, predicted and measured.",
     "bench": "Time modules, against each other, a baseline or XLA.",
     "bisect": "Find the pass, the rewrite, the passes or the input that makes a module fail.",
     "build": "Build a library of modules, for programs in C and other languages.",

@@ -11,6 +11,7 @@ are split.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlotool.lazy_dataclass import dataclass
@@ -132,8 +133,8 @@ class Note:
 @dataclass(frozen=True, slots=True)
 class Kernel:
     """IR text (declarations, what it needs of the library, and definitions, whose names all end with the kernel's), its
-    steps in order, scratch bytes, helpers that it calls, what the scratch is for, with the bytes of each part, and what
-    there is to say of how it works."""
+    steps in order, scratch bytes, helpers that it calls, what the scratch is for, with the bytes of each part, what
+    there is to say of how it works, and how much of what kind of work it does (`hlotool.analysis.performance`)."""
 
     declarations: Mapping[str, str]
     library: Mapping[str, str]
@@ -143,6 +144,7 @@ class Kernel:
     helpers: tuple[Helper, ...] = ()
     uses: Uses = ()
     notes: tuple[Note, ...] = ()
+    work: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def text(self) -> str:

@@ -59,7 +59,8 @@ class Target:
     `emitters` has one for each kind of kernel: an opcode, ``product fusion`` for a product and what is fused with it,
     and ``fusion`` for whatever has none of its own, as a fusion of itself.  `schedule` says in which order the steps of
     a computation run, and which of them on several threads; `shares_loop` whether threads should share a loop of so
-    many trips around one step; `function` writes the function of a computation, and those of its small loops: the
+    many trips around one step, `shares_step` whether they share the tasks of a step, in a loop or not;
+    `function` writes the function of a computation, and those of its small loops: the
     former is ``void @name(ptr %frame)`` for the entry, a step for others.  `library` has the texts of functions that
     all programs for a machine may call: a process compiles them once.  `costs` are what passes and kernels go by.
     Where the function computes single elements `in_line`, they have no kernels.
@@ -70,6 +71,7 @@ class Target:
     emitters: Mapping[str, Emitter]
     schedule: Callable[[Steps, DecisionLog], Schedule]
     shares_loop: Callable[[Step, int], bool]
+    shares_step: Callable[[Step, bool], bool]
     function: Callable[[FunctionPlan], tuple[list[Piece], Routine]]
     library: Callable[[Machine], tuple[str, ...]]
     in_line: bool = True

@@ -1,7 +1,8 @@
 """Native time per instruction: a program with probes runs in turns with the same program without.
 
-Probes (`hlotool.codegen.plan.probes`) take all time of the entry function among them.  Where steps run side by side, or
-several calls share a routine, the time that passed is divided in proportion to the time that threads worked for each.
+Probes (`hlotool.codegen.plan.probes`) take all time of the entry function among them, but what they need themselves.
+Where steps run side by side, or several calls share a routine, the time that passed is divided in proportion to the
+time that threads worked for each.
 What probes cost is the difference between the two programs, which take turns call by call, so that what disturbs the
 machine disturbs both alike.  Numbers are medians over the runs.
 """
@@ -69,7 +70,8 @@ class Step:
 class Profile:
     """Where the time of `module` goes, as code generation got it; `steps` are in the order of the code.
 
-    `bare` are the runs of the program without probes, `probed` of that with.  `events` are of one run: probe, thread,
+    `bare` are the runs of the program without probes, `probed` of that with, in which the probes themselves took
+    `looks` seconds.  `events` are of one run: probe, thread,
     begin and end in nanoseconds since its start; `passed` says how often probes were passed in it, which may be more.
     """
 
@@ -77,6 +79,7 @@ class Profile:
     threads: int
     bare: Summary
     probed: Summary
+    looks: float
     steps: tuple[Step, ...]
     probes: tuple[Probe, ...]
     events: npt.NDArray[np.int64]
@@ -127,6 +130,7 @@ class Measurement:
     _bare: list[float] = field(default_factory=list)
     _probed: list[float] = field(default_factory=list)
     _ticks: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    _looks: list[npt.NDArray[np.int64]] = field(default_factory=list)
     _kept: list[tuple[float, npt.NDArray[np.int64], npt.NDArray[np.int64]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -166,6 +170,7 @@ class Measurement:
         took = time.perf_counter() - begin
         self._probed.append(took)
         self._ticks.append(recorder.ticks)
+        self._looks.append(recorder.looks)
         # Events of the run in the middle are wanted; those of three runs around it are enough to keep.
         self._kept.append((took, recorder.events, recorder.counts))
         middle = float(np.median(self._probed))
@@ -182,7 +187,9 @@ class Measurement:
         count = len(probes)
         own = np.array(self._ticks[:runs], float)[:, :count] * rate * 1e-9
         divided = shared(probes, program.entry, own)
-        around = float(np.median(np.array(self._probed[:runs]) - divided.sum(axis=1)))
+        ahead = [number for number, probe in enumerate(probes) if probe.scope == program.entry]
+        looks = np.array(self._looks[:runs], float)[:, ahead].sum(axis=1) * rate * 1e-9
+        around = float(np.median(np.array(self._probed[:runs]) - divided.sum(axis=1) - looks))
         _, events, passed = self._kept[0]
         first = events[:, 2].min() if len(events) else 0
         events[:, 2:] = np.round((events[:, 2:] - first) * rate)
@@ -195,6 +202,7 @@ class Measurement:
             threads=self.threads or default_threads(),
             bare=summarise(self._bare[:runs]),
             probed=summarise(self._probed[:runs]),
+            looks=float(np.median(looks)),
             steps=(call, *_steps(probes, np.median(divided, axis=0), np.median(own, axis=0), passed[:count])),
             probes=probes,
             events=events,

@@ -71,6 +71,11 @@ class Recorder:
         return self._probes[:, 1].copy()
 
     @property
+    def looks(self) -> Words:
+        """How long it took to look at the clock and write that down, which is in the ticks of no probe."""
+        return self._probes[:, 2].copy()
+
+    @property
     def events(self) -> Words:
         """Rows of a probe, the thread, and when it began and ended (ticks), in order of their ends, about."""
         return self._events[: min(int(self._head[0]), len(self._events))].copy()

@@ -9,7 +9,7 @@ from importlib import import_module
 from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.host.entry import write_function
 from hlotool.codegen.cpu.host.overlap import schedule
-from hlotool.codegen.cpu.host.step_costs import shares_loop
+from hlotool.codegen.cpu.host.step_costs import is_split, shares_loop
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.target import Emitter, Target
@@ -89,6 +89,7 @@ CPU = Target(
     emitters=_EMITTERS,
     schedule=schedule,
     shares_loop=shares_loop,
+    shares_step=is_split,
     function=write_function,
     library=_library,
 )

@@ -83,8 +83,8 @@ def target_for(chip: Chip) -> Target:
     return Target(
         name="gpu", costs=Costs(prologues=False, row_bytes=0),
         emitters={**algorithms, **grids, "concatenate": concatenate, "fusion": fusion},
-        schedule=_none, shares_loop=lambda step, trips: False, function=_none, library=lambda machine: (),
-        in_line=False,
+        schedule=_none, shares_loop=lambda step, trips: False, shares_step=lambda step, looped: False, function=_none,
+        library=lambda machine: (), in_line=False,
     )  # fmt: skip
 
 

@@ -70,8 +70,10 @@ def finish_kernel(unit: Unit, steps: Iterable[Step], scratch: int = 0, uses: Use
         inner = unit.steps.keys() - {step.function for step in found}
         polled = [_polled(unit, Step(name, cost=SHORT)).polls for name in sorted(inner)]
         found = [replace(step, polls=step.polls or any(polled)) for step in found]
-    definitions = tuple(unit.definitions)
-    return Kernel(unit.declarations, unit.library, definitions, tuple(found), scratch, tuple(unit.helpers), uses)
+    return Kernel(
+        unit.declarations, unit.library, tuple(unit.definitions), tuple(found), scratch, tuple(unit.helpers), uses,
+        work=unit.work,
+    )  # fmt: skip
 
 
 def _polled(unit: Unit, step: Step) -> Step:

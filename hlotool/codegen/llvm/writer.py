@@ -8,7 +8,7 @@ closes loops, and gathers the declarations that a function needs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from hlotool.codegen.byte_order import bytes_of
@@ -58,7 +58,7 @@ class Unit:
     write what runs everywhere.  `helpers` are functions it calls that a program holds once.
     """
 
-    __slots__ = ("declarations", "definitions", "helpers", "library", "machine", "routines", "sizes", "steps")
+    __slots__ = ("declarations", "definitions", "helpers", "library", "machine", "routines", "sizes", "steps", "work")
 
     def __init__(self, machine: Machine | None = None) -> None:
         self.machine = machine
@@ -69,6 +69,12 @@ class Unit:
         self.definitions: list[Definition] = []
         self.helpers: dict[Helper, None] = {}
         self.steps: dict[str, Function] = {}
+        self.work: dict[str, float] = {}  # see `Kernel`
+
+    def count(self, work: Mapping[str, float]) -> None:
+        """Add to the work that is done."""
+        for kind, amount in work.items():
+            self.work[kind] = self.work.get(kind, 0.0) + amount
 
     @property
     def instructions(self) -> InstructionSet:

@@ -1,7 +1,7 @@
 ; The probes of one program: see hlotool/runtime/recorder.py for what is in memory, in words of 64 bits.
 ;
 ; The head has the events so far, the room for them, and how many a probe may have.  A probe has a line of the caches: how
-; often it was passed, and ticks of the clock (@hlo_clock).  An event is its probe, the thread, when it began and when it
+; often it was passed, ticks of the clock (@hlo_clock), and those that it took itself, which no other one counts.  An event is its probe, the thread, when it began and when it
 ; ended.
 
 @head = internal global ptr null
@@ -20,12 +20,19 @@ define void @hlo_probes(ptr %head, ptr %probes, ptr %events) nounwind {
   ret void
 }
 
-; A probe that has all time since the last one of its function.
+; A probe that has all time since the last one of its function.  What it writes may be far away: that is its own time.
 define void @hlo_mark(ptr %last, i64 %probe) nounwind {
   %begin = load i64, ptr %last
   %end = call i64 @hlo_clock()
   call void @add(i64 %probe, i64 %begin, i64 %end)
-  store i64 %end, ptr %last
+  %probes = load ptr, ptr @probes
+  %line = shl i64 %probe, 3
+  %at = or disjoint i64 %line, 2
+  %own_at = getelementptr i64, ptr %probes, i64 %at
+  %after = call i64 @hlo_clock()
+  %own = sub i64 %after, %end
+  %before = atomicrmw add ptr %own_at, i64 %own monotonic
+  store i64 %after, ptr %last
   ret void
 }
 

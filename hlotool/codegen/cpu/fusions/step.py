@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from hlotool.analysis.indexing import Atom
 from hlotool.analysis.thresholds import Threshold
@@ -27,18 +28,19 @@ from hlotool.codegen.loops.loops import (
     plain,
     tile_loop,
     total_cost,
+    weight,
     width_for,
     work,
 )
 from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, joint_index, scope_of, variables_of
 from hlotool.codegen.loops.stages import Stage, stages_of
 from hlotool.codegen.loops.trace import Tracer
-from hlotool.codegen.machine import Machine
+from hlotool.codegen.machine import LINE, Machine
 from hlotool.codegen.nests.nest import Nest
-from hlotool.ir import byte_size
+from hlotool.ir import byte_size, element_type
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Job", "emit_step", "load_bases", "write_nest"]
+__all__ = ["Job", "Written", "emit_step", "load_bases", "write_nest"]
 
 TASK_NS: Annotated[float, Threshold("nanoseconds")] = 8000.0
 """Time that a task should take: long against the cost of handing it to a thread, short against imbalance."""
@@ -81,10 +83,12 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
         far = {n for n in nodes if isinstance(n.slot, int) and byte_size(n.type) * n.trips > machine.l3}
         aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
         if aligned and work(nodes) <= HEAVY:
-            time, tasks = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
+            nest = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
         else:
-            time, tasks = write_nest(Nest(f, machine, name, bases, far=bool(far)), job, len(jobs) == 1)
-        total += time
+            nest = write_nest(Nest(f, machine, name, bases, far=bool(far)), job, len(jobs) == 1)
+        unit.count(nest.work)
+        total += nest.time
+        tasks = nest.tasks
     f.finish()
     return Step(name, tasks, total)
 
@@ -106,12 +110,12 @@ def load_bases(f: Function, jobs: Sequence[Job], scratch_slot: int) -> dict[obje
 
 def _streaming(
     f: Function, name: str, machine: Machine, bases: Mapping[object, Ptr], job: Job, slots: list[int], divide: bool
-) -> tuple[float, int]:
+) -> Written:
     """Write a job whose outputs no cache can hold: past the caches where they are aligned, the usual way where not."""
     together, *others = (bases[slot].address() for slot in slots)
     for address in others:
         together = together | address
-    found: list[tuple[float, int]] = []
+    found: list[Written] = []
 
     def write(streams: Collection[object]) -> None:
         found.append(write_nest(Nest(f, machine, name, bases, streams, far=True), job, divide))
@@ -124,8 +128,16 @@ def _streaming(
     return found[0]
 
 
-def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[float, int]:
-    """Choose the loops of a job and write them; return the estimated time and the number of tasks.
+class Written(NamedTuple):
+    """Loops as they were written: estimated nanoseconds, how many tasks there are, and the work they do."""
+
+    time: float
+    tasks: int
+    work: Mapping[str, float]
+
+
+def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> Written:
+    """Choose the loops of a job and write them.
 
     `near` says that all comes from the nearest caches.
     """
@@ -171,7 +183,8 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> tuple[
     limit = min((depth_in(loops, n) for n in fixed), default=0)
     nest.keep_rows(rows, row_stores)
     nest.stages, nest.outputs = stages, stores
-    return time, _write(nest, loops, limit if divide else 0, scope, time)
+    work = _work(loops, scope, reduces, lane, machine)
+    return Written(time, _write(nest, loops, limit if divide else 0, scope, time), work)
 
 
 def _is_reread(scope: Sequence[Node], loops: Sequence[LoopSpec]) -> bool:
@@ -241,6 +254,86 @@ def _time(
             size = byte_size(node.type) * prod(atom.high - atom.low + 1 for atom in node.atoms)
             touched[node.slot] = max(touched.get(node.slot, 0), size)
     return max(cycles / 3.0, sum(touched.values()) / 30.0)
+
+
+def _work(
+    loops: Sequence[LoopSpec], scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]],
+    lane: LoopSpec | None, machine: Machine,
+) -> dict[str, float]:  # fmt: skip
+    """What loops do, by kind: cycles of operations and of accesses, trips of the loops around the innermost one,
+    additions that wait for the one before, and results of reductions whose lanes have to be put together."""
+    found: defaultdict[str, float] = defaultdict(float)
+    block = next((loop.block for loop in loops if loop.lane is not None), 1)
+    for node in scope:
+        found[_kind(node, lane)] += cost(node, lane, machine)
+        if node.guards:
+            found["guarded"] += cost(node, lane, machine)
+    for reduce, body in reduces:
+        elements = reduce.trips * prod(atom.high - atom.low + 1 for atom in reduce.bound)
+        own: LoopSpec | None = lane
+        if lane is not None and reduce.variables & lane.variables:
+            together = block
+            found["results"] += reduce.trips / block
+        else:
+            choices = (None, *map(plain, reduce.bound))
+            own = min(choices, key=lambda loop: sum(cost(n, loop, machine) for n in body))
+            together = 1 if own is None else min(own.extent, machine.lanes(_bits_of(body)) * _SUMS)
+            found["results"] += reduce.trips
+            found["horizontal"] += reduce.trips if own is not None else 0
+        found["waiting"] += elements / max(1, together)
+        found["combined"] += _combining(reduce, machine)
+        for node in body:
+            found[_kind(node, own, reduce.bound)] += cost(node, own, machine)
+    found["trips"] += prod(loop.extent for loop in loops[:-1])
+    return {kind: amount for kind, amount in found.items() if amount}
+
+
+_SUMS = 8
+"""Accumulators of a reduction whose elements are the lanes, about."""
+
+
+def _bits_of(body: Sequence[Node]) -> int:
+    return max([8, *(8 * byte_size(node.type) for node in body if node.type != "tuple")])
+
+
+def _kind(node: Node, lane: LoopSpec | None, bound: Sequence[Atom] = ()) -> str:
+    """The kind of work that a node is (`hlotool.analysis.performance.FIGURES`), in a reduction over what is `bound`."""
+    if node.kind in ("load", "store"):
+        if lane is None or not node.variables & lane.variables:
+            return "scalar access"
+        size = byte_size(node.type)
+        even = all(a.kind == "variable" or not a.variables & lane.variables for a, _ in node.index.terms)
+        if not even:
+            return f"indexed {node.kind}"
+        step = abs(node.index.coefficient(lane.atom))
+        if step <= 1:
+            far = bound and bound[-1] != lane.atom and abs(node.index.coefficient(bound[-1])) * size >= _FAR_BYTES
+            return "far access" if far else "access"
+        return f"scattered {node.kind}" if step * size < LINE else f"far {node.kind}"
+    if node.kind != "elementwise":
+        return "other"
+    if lane is None or not node.variables & lane.variables:
+        return "scalar"
+    if any(one.type in ("c64", "c128") for one in (node, *node.operands)):
+        return "complex function" if is_long(node) or node.opcode in ("abs", "divide", "sign") else "complex"
+    if is_long(node) and node.type == "f64":
+        return "function f64"
+    if is_long(node):
+        return f"function {_FUNCTIONS.get(node.opcode, 'other')}"
+    if node.type in ("bf16", "f16"):
+        return "half"
+    if weight(node) <= 1:
+        return "vector"
+    return "division" if element_type(node.type).is_float else "division of integers"
+
+
+_FAR_BYTES = 1024
+"""Bytes from one element to the next of a reduction, from which on each is found in a line, or a page, of its own."""
+
+_FUNCTIONS = {
+    "exponential": "exp", "logistic": "exp", "exponential-minus-one": "exp", "log": "log", "log-plus-one": "log",
+    "tanh": "tanh", "erf": "tanh", "sqrt": "root", "rsqrt": "root", "cbrt": "root", "sine": "sine", "cosine": "sine",
+}  # fmt: skip
 
 
 def _combining(reduce: Node, machine: Machine) -> float:

@@ -124,9 +124,11 @@ class Epilogue:
         bases = load_bases(f, jobs, -1)
         size = byte_size(self.product.shape.element_type)
         bases[_BLOCK] = part.block + (number(f, part.row * -block.pitch) + part.column * -size)
-        time = sum(write_nest(Nest(f, self.machine, name, bases), job, False, near=self.whole_rows)[0] for job in jobs)
+        nests = [write_nest(Nest(f, self.machine, name, bases), job, False, near=self.whole_rows) for job in jobs]
+        for nest in nests:
+            unit.count(nest.work)
         f.finish()
-        return time
+        return sum(nest.time for nest in nests)
 
     def _job(self, part: _Part, width: int, outputs: Sequence[Output], block: Block) -> Job:
         """Outputs of `width` elements for each row: item, row and place in the row are the loops."""

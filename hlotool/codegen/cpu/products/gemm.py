@@ -43,7 +43,17 @@ def emit_product(unit: Unit, name: str, product: Product, microkernel: Microkern
     arithmetic = product.nanoseconds / microkernel.speed
     right = product.n * product.depth * math.prod(product.batch[d] for d in product.own)
     reading = right * product.arithmetic.element.bytes / _BYTES
+    unit.count({"planned": time, "planned product": max(arithmetic, reading), **_work(product, microkernel.speed)})
     return Step(name, math.prod(d.extent for d in blocking.tasks), max(arithmetic, reading) + time)
+
+
+def _work(product: Product, speed: float) -> dict[str, float]:
+    """Tiles, and the steps of their sums: as long as the busier of multiply-adds and loads, and no less than it takes
+    until a sum can go on."""
+    rows, vectors = product.tile.rows, max(1, product.tile.columns // product.arithmetic.columns)
+    tiles = float(product.items) * -(-product.m // rows) * -(-product.n // product.tile.columns)
+    cycles = max(rows * vectors * product.arithmetic.components**2, (rows + vectors) / 2, 4.0) / speed
+    return {"tile": tiles, "tile step": tiles * product.depth * cycles}
 
 
 class _StepWriter:

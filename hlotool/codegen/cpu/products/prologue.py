@@ -83,11 +83,12 @@ class Prologue:
             if atom.high:
                 loops.append(LoopSpec(atom, atom.high + 1, start=start, stop=stop))
         own = Job(job.tracer, job.stores, job.atoms, tuple(loops), atoms[-1].high > 0, width, tiles=True)
-        time, _ = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write}), own, False)
+        nest = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write}), own, False)
+        unit.count({**nest.work, "planned": nest.time})
         panel.end()
         task.end()
         f.finish()
-        return Step(name, math.prod(extents), time)
+        return Step(name, math.prod(extents), nest.time)
 
     def _job(self, copy: Copy) -> tuple[Job, Sequence[Atom]]:
         """The store of an element, and the variables that count the outer dimensions, the rows and the columns."""
