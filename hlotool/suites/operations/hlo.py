@@ -82,7 +82,9 @@ def train_mlp(t: Tools, x: Any, y: Any, *weights: Any, rate: float) -> Any:
 def all_reduce(t: Tools, x: Any, devices: int) -> Any:
     """The sum over all devices."""
     groups = ReplicaGroups((tuple(range(devices)),))
-    return apply("all-reduce", x, replica_groups=groups, to_apply=binary_computation("add", hlo_type(x.dtype)))
+    kind = hlo_type(x.dtype)
+    made = array(kind, x.shape)
+    return apply("all-reduce", x, shape=made, replica_groups=groups, to_apply=binary_computation("add", kind))
 
 
 HLO: dict[str, Callable[..., Any]] = PLAIN | {
