@@ -18,8 +18,9 @@ __all__ = ["FULL", "SMALL", "Argument", "Case", "Graph", "Scale", "Step", "from_
 class Argument:
     """An array that a program takes: an HLO element type, sizes, and what its numbers are like.
 
-    `values` is ``normal``; ``weights``, normal over the root of the number of terms; ``positive``, from 0.5 to 1.5; ``scales N``,
-    what makes sums of N products with 8 bits about 1; or ``below N``, ``sorted below N``: whole numbers from 0 to N - 1.
+    `values` is ``normal``; ``weights``, normal over the root of the number of terms; ``positive``, from 0.5 to 1.5;
+    ``scales N``, what makes sums of N products with 8 bits about 1; or ``below N``, ``sorted below N``: whole numbers
+    from 0 to N - 1.
     """
 
     name: str

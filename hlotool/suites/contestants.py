@@ -17,18 +17,8 @@ from hlotool.ir import UnsupportedError
 from hlotool.suites.case import Case, to_json
 from hlotool.suites.peers import child
 
-__all__ = ["PEERS", "Peer", "difference", "limit_of", "peer_of"]
+__all__ = ["Peer", "difference", "limit_of", "peer_of"]
 
-PEERS: dict[str, str] = {
-    "xla": "XLA's CPU backend, with jax",
-    "numpy": "NumPy with its BLAS",
-    "numba": "numba's compiled loops",
-    "torch": "PyTorch, eagerly",
-    "inductor": "PyTorch by torch.compile",
-    "onnxruntime": "ONNX Runtime",
-    "iree": "IREE, which takes StableHLO that XLA's Python makes",
-}
-"""Name -> what it is; all but the first two are only there where somebody has installed them."""
 _PACKAGES = {"inductor": "torch", "onnxruntime": "onnxruntime onnx", "iree": "iree-base-compiler iree-base-runtime"}
 
 

@@ -4,6 +4,7 @@ machine learning frameworks): 13 inputs, one to three hidden layers of 10 to 100
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hlotool.suites.case import FULL, Case, Graph, Scale, headlines
 
@@ -31,7 +32,7 @@ def _network(scale: Scale, use: str, layers: int, width: int, batch: int) -> Cas
     x = graph.argument((scale(batch), sizes[0]))
     wanted = graph.argument((scale(batch), 1)) if use == "train" else ""
     weights = []
-    for before, after in zip(sizes, sizes[1:], strict=False):
+    for before, after in pairwise(sizes):
         weights += [graph.weights(before, after), graph.argument((after,))]
     name = f"{use}-{layers}x{width}-b{batch}"
     if use == "train":

@@ -9,6 +9,7 @@ million.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from hlotool.suites.case import FULL, Case, Graph, Scale, headlines
 from hlotool.suites.vision import bottleneck, conv_norm, resnet50_stages, transformer_layer
@@ -76,7 +77,7 @@ def _unet3d(scale: Scale) -> Iterator[Case]:
         graph, size, features = Graph(), scale(128 >> level), scale(width)
         before = scale(1 if level == 0 else width // 2 if level < 4 else 256)
         x = graph.argument((1, size, size, size, before))
-        for number in range(2):
+        for _ in range(2):
             w = graph.weights(3, 3, 3, before, features)
             x = graph.add("convolution", x, w, stride=[1, 1, 1], pad=[1, 1, 1])
             gain, bias = graph.argument((features,), "positive"), graph.argument((features,))
@@ -125,7 +126,7 @@ def _dlrm(scale: Scale) -> Iterator[Case]:
             graph = Graph()
             widths = [scale(size) for size in sizes]
             x = graph.argument((scale(batch), widths[0]))
-            for number, (before, after) in enumerate(zip(widths, widths[1:], strict=False)):
+            for number, (before, after) in enumerate(pairwise(widths)):
                 x = graph.add("linear", x, graph.weights(before, after), graph.argument((after,)))
                 last = part == "top" and number == len(widths) - 2
                 x = graph.add("sigmoid" if last else "relu", x)

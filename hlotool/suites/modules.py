@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from typing import Any
 
@@ -54,8 +55,8 @@ def _array(case: Case, argument: Argument, number: int, seed: int) -> npt.NDArra
         return rng.integers(-8, 8, shape).astype(dtype)
     if argument.values == "positive" or kind == "scales":
         positive = 0.5 + rng.random(shape, dtype=np.float32)
-        return (positive / np.float32(5 * np.sqrt(int(bound))) if kind else positive).astype(dtype)
+        return (positive / np.float32(5 * math.sqrt(int(bound))) if kind else positive).astype(dtype)
     values = rng.standard_normal(shape, dtype=np.float32)
     if argument.values == "weights":
-        values *= np.float32(1 / np.sqrt(max(1, np.prod(argument.shape[:-1]))))
+        values *= np.float32(1 / math.sqrt(math.prod(argument.shape[:-1]) or 1))
     return values.astype(dtype)

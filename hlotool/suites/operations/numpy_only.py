@@ -33,7 +33,7 @@ def _windows(x: Any, window: list[int], stride: list[int], pad: list[int], value
     """(batch, outputs..., features, window...), a view."""
     padded = np.pad(x, [(0, 0), *((p, p) for p in pad), (0, 0)], constant_values=value)
     axes = tuple(range(1, x.ndim - 1))
-    found = np.lib.stride_tricks.sliding_window_view(padded, window, axes)  # type: ignore[call-overload]
+    found = np.lib.stride_tricks.sliding_window_view(padded, window, axes)
     return found[(slice(None), *(slice(None, None, s) for s in stride))]
 
 

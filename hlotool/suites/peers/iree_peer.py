@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ __all__ = ["arrays", "prepare", "version"]
 
 
 def version() -> str:
-    return f"IREE {iree.compiler.version.VERSION}"
+    return f"IREE {version_of('iree-base-compiler')}"
 
 
 def prepare(source: str, given: Sequence[Any]) -> Callable[[], Any]:
     code = iree.compiler.compile_str(
         Path(source).read_bytes(), input_type="stablehlo", target_backends=["llvm-cpu"],
-        extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3"],
+        extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3", "--iree-input-demote-f64-to-f32=false"],
     )  # fmt: skip
     config = iree.runtime.Config("local-task")
     context = iree.runtime.SystemContext(config=config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -13,7 +13,17 @@ from hlotool.suites.peers.programs import read_program
 
 __all__ = ["arrays", "prepare", "version"]
 
-_fast = numba.njit(parallel=True, fastmath=True)
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _fast(function: _F) -> _F:
+    made: _F = numba.njit(parallel=True, fastmath=True)(function)
+    return made
+
+
+def _plain(function: _F) -> _F:
+    made: _F = numba.njit(function)
+    return made
 
 
 @_fast
@@ -97,10 +107,10 @@ def _three_x_squared_mean(x: Any, y: Any) -> Any:
     total = 0.0
     for i in numba.prange(len(x)):
         total += np.float32(3) * x[i] * x[i] + y[i]
-    return np.float32(total / len(x))
+    return total / len(x)
 
 
-@numba.njit
+@_plain
 def _averages(x: Any) -> Any:
     found, mean = np.empty_like(x), np.zeros(x.shape[1], x.dtype)
     for i in range(len(x)):
@@ -110,7 +120,7 @@ def _averages(x: Any) -> Any:
     return found
 
 
-@numba.njit
+@_plain
 def _running_sum(x: Any) -> Any:
     found, total = np.empty_like(x), np.float32(0)
     for i in range(len(x)):
@@ -119,11 +129,12 @@ def _running_sum(x: Any) -> Any:
     return found
 
 
-@numba.njit
+@_plain
 def _scatter_add(x: Any, rows: Any, updates: Any) -> Any:
     found = x.copy()
     for k in range(len(rows)):
-        found[rows[k]] += updates[k]
+        for j in range(x.shape[1]):
+            found[rows[k], j] += updates[k, j]
     return found
 
 
@@ -136,7 +147,7 @@ def _sparse_product(given: Sequence[Any]) -> Callable[[], Any]:
 
 _OPERATIONS = {
     "jacobi_2d": _jacobi_2d, "heat_3d": _heat_3d, "n_body": _n_body, "black_scholes": _black_scholes,
-    "three_x_squared_mean": _three_x_squared_mean, "averages": _averages, "scatter_add": _scatter_add,
+    "averages": _averages,
 }  # fmt: skip
 
 
@@ -152,6 +163,12 @@ def prepare(source: str, given: Sequence[Any]) -> Callable[[], Any]:
         call = _sparse_product(given)
     elif step.operation == "running_sum" and not others and given[0].ndim == 1:
         call = lambda: _running_sum(given[0])  # noqa: E731
+    elif step.operation == "scatter_add" and not others:
+        x, rows, updates = given
+        table = x.reshape(len(x), -1)
+        call = lambda: _scatter_add(table, rows, updates.reshape(table.shape)).reshape(x.shape)  # noqa: E731
+    elif step.operation == "three_x_squared_mean" and not others:
+        call = lambda: np.float32(_three_x_squared_mean(*given))  # noqa: E731
     elif others or step.operation not in _OPERATIONS:
         raise LookupError(f"it has no program for {', '.join(sorted({one.operation for one in steps}))}")
     else:
