@@ -76,7 +76,7 @@ LIBRARIES = {  # beyond the standard library
     "driver": set(),
     "lsp": {"pygls", "lsprotocol"},
     "starters": set(),
-    "suites": {"numpy", "ml_dtypes", "numba", "torch", "onnx", "onnxruntime", "iree"},  # the last five in child processes
+    "suites": {"numpy", "ml_dtypes", "numba", "torch", "onnx", "onnxruntime", "iree"},  # most in child processes only
     "frontends": set(),
     "numpy": {"numpy", "ml_dtypes"},
     "jax": {"numpy", "ml_dtypes", "jax", "jaxlib"},

@@ -35,10 +35,7 @@ _MODELS = (
     _Model("llama-8b", 32, 8, 128, 14336, 128256, "Llama 3.1 8B"),
 )
 _PREFILL, _CACHE = 128, 1024
-_HEADLINES = (
-    "gpt2-prefill-f32", "gpt2-decode-f32", "llama-1b-prefill-f32", "llama-1b-decode-f32", "llama-1b-decode-bf16",
-    "llama-1b-decode-int8",
-)  # fmt: skip
+_HEADLINES = ("gpt2-prefill-f32", "llama-1b-decode-f32", "llama-1b-decode-bf16", "llama-1b-decode-int8")
 
 
 def cases(scale: Scale = FULL) -> list[Case]:

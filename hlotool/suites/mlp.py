@@ -12,7 +12,7 @@ __all__ = ["cases"]
 
 SUITE = "mlp"
 _INPUTS = 13
-_HEADLINES = ("train-1x10-b1", "train-2x100-b16", "train-3x1000-b256", "infer-2x100-b1")
+_HEADLINES = ("train-1x10-b1", "train-2x100-b16", "train-3x1000-b256")
 
 
 def cases(scale: Scale = FULL) -> list[Case]:

@@ -17,7 +17,7 @@ from hlotool.suites.vision import bottleneck, conv_norm, resnet50_stages, transf
 __all__ = ["cases"]
 
 SUITE = "mlperf-shapes"
-_HEADLINES = ("bert-large-layer-s384", "dlrm-top-b256", "unet3d-level2", "rnnt-encoder")
+_HEADLINES = ("bert-large-layer-s384", "dlrm-top-b256", "unet3d-level2")
 
 
 def cases(scale: Scale = FULL) -> list[Case]:

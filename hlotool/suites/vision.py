@@ -13,7 +13,7 @@ from hlotool.suites.case import FULL, Case, Graph, Scale, headlines
 __all__ = ["bottleneck", "cases", "conv_norm", "resnet50_stages", "transformer_layer"]
 
 SUITE = "vision"
-_HEADLINES = ("resnet50-b1", "resnet50-block-28x512-b8", "mobilenet-block-14x96-b1", "vit-layer-b1")
+_HEADLINES = ("resnet50-b1", "mobilenet-block-14x96-b1")
 
 
 def cases(scale: Scale = FULL) -> list[Case]:

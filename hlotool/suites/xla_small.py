@@ -14,7 +14,7 @@ __all__ = ["cases"]
 
 SUITE = "xla-small"
 _HEADLINES = (
-    "loop-100-of-16x16", "averages-1000x8", "running-sum-100000", "sort-100000", "scatter-add-10000", "chain-1000000",
+    "loop-100-of-16x16", "running-sum-100000", "sort-100000", "scatter-add-10000", "chain-1000000",
     "products-10000-of-3x3",
 )  # fmt: skip
 

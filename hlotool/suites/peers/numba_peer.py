@@ -145,7 +145,7 @@ def _sparse_product(given: Sequence[Any]) -> Callable[[], Any]:
     return lambda: _rows_product(values, columns, first, x)
 
 
-_OPERATIONS = {
+_OPERATIONS: dict[str, Callable[..., Any]] = {
     "jacobi_2d": _jacobi_2d, "heat_3d": _heat_3d, "n_body": _n_body, "black_scholes": _black_scholes,
     "averages": _averages,
 }  # fmt: skip
@@ -172,7 +172,8 @@ def prepare(source: str, given: Sequence[Any]) -> Callable[[], Any]:
     elif others or step.operation not in _OPERATIONS:
         raise LookupError(f"it has no program for {', '.join(sorted({one.operation for one in steps}))}")
     else:
-        operation, extra = _OPERATIONS[step.operation], tuple(attributes.values())
+        operation = _OPERATIONS[step.operation]
+        extra = tuple(attributes.values())
         call = lambda: operation(*given, *extra)  # noqa: E731
     call()  # compiles
     return lambda: (call(),)
