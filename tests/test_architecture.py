@@ -28,11 +28,12 @@ MAY_IMPORT = {
     "checks": {"ir", "text", "evaluate", "runtime", "harness", "inspect", "driver"},
     "cli": {
         "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "checks",
-        "driver", "lsp", "starters",
+        "driver", "lsp", "starters", "suites",
     },
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
     "lsp": {"ir", "text", "lint", "analysis"},
     "starters": {"ir", "passes", "driver"},
+    "suites": {"ir", "text", "harness", "numpy", "driver"},
     "frontends": set(),
     "numpy": _COMPILER | {"frontends"},
     "jax": _COMPILER | {"frontends", "harness"},
@@ -78,6 +79,7 @@ LIBRARIES = {  # beyond the standard library
     "driver": set(),
     "lsp": {"pygls", "lsprotocol"},
     "starters": set(),
+    "suites": {"numpy", "ml_dtypes", "numba", "torch", "onnx", "onnxruntime", "iree"},  # most in child processes only
     "frontends": set(),
     "numpy": {"numpy", "ml_dtypes"},
     "jax": {"numpy", "ml_dtypes", "jax", "jaxlib"},

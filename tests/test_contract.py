@@ -179,7 +179,8 @@ TABLE = {
     "bench": Row(
         main="FILE --no-roof --time 0 --warmup 0 --rounds 1", says="hlotool", json="--format json", kind="bench",
         steady=False,
-        codes={4: "unknown.hlo --no-roof", 5: "FILE --no-roof --time 0 --warmup 0 --rounds 1 -o absent/out"},
+        codes={3: "--suite mlp --cases nothing", 4: "unknown.hlo --no-roof",
+               5: "FILE --no-roof --time 0 --warmup 0 --rounds 1 -o absent/out"},
         endless="endless.hlo --no-roof",
     ),
     "bisect": Row(main="passes FILE --cmd true", says="no-failure", code=1, steady=False, json="--format json",

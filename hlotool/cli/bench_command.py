@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import os
@@ -11,20 +10,26 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, replace
-from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy.typing as npt
 
 import hlotool
 from hlotool.analysis.cost import ModuleCost
-from hlotool.analysis.donation import Donate
 from hlotool.analysis.elided import refuse_elided
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.analysis.roofline import Roof
+from hlotool.cli.bench_programs import (
+    BenchOptions,
+    Entrant,
+    Program,
+    build_of,
+    digest_of,
+    native,
+    own_entrants,
+    shapes_of,
+)
 from hlotool.cli.common import read_module
 from hlotool.cli.completion import backends
 from hlotool.cli.errors import CheckFailed
@@ -35,32 +40,31 @@ from hlotool.cli.options import (
     donate_option,
     elided_option,
     form_option,
+    is_given,
     module_inputs_options,
     strict_option,
     threads_option,
 )
 from hlotool.cli.output import write_text
-from hlotool.cli.passes_options import named_pipeline, variants_options
+from hlotool.cli.passes_options import variants_options
 from hlotool.cli.pipeline_options import has_excess_precision
+from hlotool.cli.suite_options import AgainstType, suite_options
 from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.cli.words import say
-from hlotool.codegen.machine import Machine, host, named
-from hlotool.driver import compile_module, on_devices, optimise
+from hlotool.codegen.machine import host, named
+from hlotool.driver import on_devices, optimise
 from hlotool.harness.bench import Contestant, Native, Timing, measure
 from hlotool.harness.compare import compare_all, verdict_of
 from hlotool.harness.elided import filled
 from hlotool.harness.gate import Gate, confirm, judge
 from hlotool.harness.input_files import module_inputs
 from hlotool.harness.inputs import check_arrays, inputs_of
-from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.references import Rules, Truth, judge_by_arrays
 from hlotool.harness.roof import measure_roof
 from hlotool.harness.xla import XlaPeer
-from hlotool.ir import HloError, InputError, Module, Shape
+from hlotool.ir import HloError, InputError
 from hlotool.ir.devices import topology_of
 from hlotool.lazy_dataclass import dataclass
-from hlotool.runtime.cache import compiler_identity
-from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
 
 __all__ = ["command"]
@@ -69,33 +73,15 @@ _KEPT = 1000
 """Samples per case in JSON, for --baseline."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BenchOptions:
-    """What the user asks for, by the names of the command line's parameters."""
-
-    files: tuple[str, ...]
-    pipelines: dict[str, str]
-    machines: dict[str, Machine | None]
-    elided: str | None
-    donate: Donate
-    replicas: int | None
-    partitions: int | None
-    backends: tuple[str, ...]
-    against: tuple[str, ...]
-    xla_python: str | None
-    inputs: str | None
-    seed: int
-    rounds: int
-    seconds: float
-    warmup: float
-    roof: bool
-    baseline: str | None
-    baseline_passes: str | None
-    gate: Gate | None
-    inconclusive: str
-    threads: int | None
-    form: str
-    output: str | None
+def _check_files(options: BenchOptions) -> None:
+    if not options.files:
+        raise click.UsageError("name a FILE, or a suite by --suite")
+    for name in ("cases", "headlines", "small", "quick", "max_seconds", "emit_to", "site"):
+        if is_given(name):
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with --suite")
+    for one in options.against:
+        if one.name not in ("xla", "evaluate", "op-by-op"):
+            raise click.UsageError(f"--against {one.name} goes with --suite: it has no program for a file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +119,8 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 
 
 @click.command("bench")
-@click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False), metavar="FILE...")
+@click.argument("files", nargs=-1, type=click.Path(dir_okay=False), metavar="[FILE...]")
+@suite_options
 @variants_options
 @devices_options
 @click.option(
@@ -142,9 +129,11 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 )  # fmt: skip
 @click.option(
     "--against",
-    type=click.Choice(["xla", "evaluate", "op-by-op"]),
+    type=AgainstType(),
     multiple=True,
-    help="Time these too, taking turns: XLA, the evaluator, native code with one call for every instruction.",
+    metavar="NAME[=PYTHON]",
+    help="Time these too, taking turns: xla, evaluate, or op-by-op, native code with one call for every instruction; "
+    "with --suite also numpy, numba, torch, inductor, onnxruntime and iree, of that Python.",
 )
 @click.option("--xla-python", metavar="PYTHON", help="A Python with jax; else HLOTOOL_XLA_PYTHON, else this one.")
 @module_inputs_options()
@@ -177,7 +166,8 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @form_option("text", "json", "csv", "markdown")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="OUT", help="Write the report here.")
 def command(**given: Any) -> None:
-    """Time each FILE: how long it takes to parse, to compile, to run first, and to run once it is warm.
+    """Time each FILE, or the cases of a suite: how long it takes to parse, to compile, to run first, and to run once it
+    is warm.
 
     Variants take turns in random order.  Times are medians with 95 % intervals; compile times are without the cache.
     Results of all variants are compared with those of the first, and exit code 1 says that they differ: by more than
@@ -189,8 +179,24 @@ def command(**given: Any) -> None:
     be, is measured once more, taking turns with the baseline's code: a module, other passes, or that of a report made
     by this very hlotool from a file that is still there; else slower is what is slower than the old times twice.
     ``inconclusive`` is what may lie on either side even then: exit code 1, unless --inconclusive pass.
+
+    Suites are named programs with arguments: --suite list tells which there are.  A peer's time counts only if its
+    results are those of hlotool; else the report says why there is none.  --emit-to writes the modules and times
+    nothing; --site adds the run to the history of a folder, and writes its pages anew.
+
+    \b
+    Examples:
+        hlotool bench model.hlo --against xla
+        hlotool bench --suite llm --cases 'decode' --against xla=PYTHON --against numpy
+        hlotool bench --suite all --headlines --quick --site public/speed
     """
     options = BenchOptions(**given)
+    if options.suites:
+        from hlotool.cli.suite_bench import run_suites  # loads all that traces functions
+
+        run_suites(options)
+        return
+    _check_files(options)
     if options.gate is not None and options.baseline is None and options.baseline_passes is None:
         raise click.UsageError("--fail-if needs --baseline")
     if options.inputs is not None and len(options.files) > 1:
@@ -229,26 +235,6 @@ def command(**given: Any) -> None:
     slower = options.gate is not None and any(v.word in failing for v in verdicts)
     if slower or any(case.outputs != "ok" for case in cases):
         raise CheckFailed
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """What is timed: a module with the text that it is read from each time, and arguments."""
-
-    file: str
-    text: str
-    module: Module
-    arguments: list[npt.NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Entrant:
-    """A contestant, and what its code is made of and by: the hash of the module, a pipeline, a processor's name."""
-
-    contestant: Contestant
-    module: str
-    pipeline: str | None = None
-    cpu: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,58 +281,21 @@ def _load(file: str, options: BenchOptions) -> Program:
 
 
 def _contestants(program: Program, options: BenchOptions) -> list[Entrant]:
-    parse = partial(hlotool.parse, program.text)
-    pipelines, digest = options.pipelines, _digest(program.text)
-    found: list[Entrant] = []
-    machines = options.machines.items() or [("", None)]
-    for (chosen, passes), (name, machine), backend in product(pipelines.items(), machines, options.backends):
-        label = "hlotool" if len(pipelines) == 1 else f"hlotool {chosen}"
-        label += f" --cpu {name}" if name else ""
-        label += f" --backend {backend}" if backend != "cpu" else ""
-        native = _native(label, program, options, passes, machine, backend)
-        found.append(Entrant(native, digest, passes, name if backend == "cpu" else None))
-    if "evaluate" in options.against:
-        evaluator = Native("evaluate", parse, partial(compile_module, backend="evaluate"), program.arguments)
-        found.append(Entrant(evaluator, digest))
-    if "op-by-op" in options.against:
-        eager = Native("op-by-op", parse, partial(op_by_op, threads=options.threads), program.arguments)
-        found.append(Entrant(eager, digest))
-    if "xla" in options.against:
+    pipelines, digest = options.pipelines, digest_of(program.text)
+    found = own_entrants(program, options)
+    if options.asks_for("xla"):
         if topology_of(program.module).devices > 1:
             raise click.UsageError("--against xla is for programs on one device")
-        found.append(Entrant(XlaPeer(program.text, program.arguments, options.xla_python), digest))
+        found.append(Entrant(XlaPeer(program.text, program.arguments, options.pythons["xla"]), digest))
     other = options.baseline if options.baseline is not None and not _is_report(options.baseline) else None
     if other is not None or options.baseline_passes is not None:
         old = program if other is None else replace(_load(other, options), arguments=program.arguments)
-        check_arrays(inputs_of(old.module), old.arguments, _shapes(old.module))
+        check_arrays(inputs_of(old.module), old.arguments, shapes_of(old.module))
         (name, machine), *_ = options.machines.items() or [("", None)]
         passes = options.baseline_passes or next(iter(pipelines.values()))
-        native = _native(_BASELINE, old, options, passes, machine, options.backends[0])
-        found.append(Entrant(native, _digest(old.text), passes, name))
+        own = native(_BASELINE, old, options, passes, machine, options.backends[0])
+        found.append(Entrant(own, digest_of(old.text), passes, name))
     return found
-
-
-def _native(
-    label: str, program: Program, options: BenchOptions, passes: str, machine: Machine | None, backend: str
-) -> Native:
-    compile_ = partial(
-        compile_module, backend=backend, pipeline=named_pipeline(passes), threads=options.threads, machine=machine,
-        donate=options.donate,
-    )  # fmt: skip
-    return Native(label, partial(hlotool.parse, program.text), compile_, program.arguments, _overwritten)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _shapes(module: Module) -> list[Shape]:
-    return [leaf for p in module.entry.parameters for leaf in p.shape.leaves() if leaf.is_array]
-
-
-def _overwritten(executable: Executable) -> Sequence[int]:
-    """The arguments that a call writes to."""
-    return executable.program.assignment.overwritten if executable.program is not None else ()
 
 
 def _cases(
@@ -415,28 +364,23 @@ def _verdicts(
 def _rebuilt(old: Old, build: str | None, program: Program, options: BenchOptions) -> Native | None:
     """The code that an earlier run timed, started; None where it cannot be made: another hlotool made it, or the file
     is not as it was."""
-    if build != _build() or old.pipeline is None or old.cpu is None or not Path(old.file).is_file():
+    if build != build_of() or old.pipeline is None or old.cpu is None or not Path(old.file).is_file():
         return None
     source = program
-    if old.module != _digest(program.text):
+    if old.module != digest_of(program.text):
         try:
             source = replace(_load(old.file, options), arguments=program.arguments)
         except HloError:
             return None
-        if old.module != _digest(source.text):
+        if old.module != digest_of(source.text):
             return None
     machine = named(old.cpu) if old.cpu else None
-    found = _native(_BASELINE, source, options, old.pipeline, machine, "cpu")
+    found = native(_BASELINE, source, options, old.pipeline, machine, "cpu")
     found.start()
     return found
 
 
 _BASELINE = "baseline"
-
-
-def _build() -> str:
-    """This hlotool, its files included."""
-    return _digest(json.dumps(compiler_identity(), sort_keys=True))
 
 
 def _is_report(path: str) -> bool:
@@ -546,7 +490,7 @@ def _json(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict])
         "schema_version": 1,
         "kind": "bench",
         "tool_version": hlotool.__version__,
-        "build": _build(),
+        "build": build_of(),
         "machine": {
             "cpu": machine.cpu,
             "cores": machine.cores,

@@ -24,7 +24,7 @@ from hlotool.cli.words import say
 from hlotool.codegen.machine import host
 from hlotool.harness.facts import processor_name
 from hlotool.harness.study.journal import Journal
-from hlotool.harness.study.peers import PEERS, PeerProcess
+from hlotool.harness.study.peers import PEERS, Framework
 from hlotool.harness.study.point import EAGER, Effort, Laboratory
 from hlotool.harness.study.study import (
     BATCHES,
@@ -189,7 +189,7 @@ def _study(options: MlpOptions) -> Study:
     with ExitStack() as stack:
         peers = []
         for label, python in options.peers.items():
-            peers.append(peer := PeerProcess(label, python, options.threads))
+            peers.append(peer := Framework(label, python, options.threads))
             stack.callback(peer.close)
         about = {
             "kind": "study-mlp-journal",

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hlotool.harness.statistics import Summary, summarise
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Contestant", "Native", "Started", "Timing", "measure"]
+__all__ = ["Contestant", "Native", "Started", "Timing", "measure", "take_turns"]
 
 _BATCH_SECONDS = 50e-6
 """What one clock reading should cover at least."""
@@ -128,9 +128,19 @@ class Native:
 def measure(
     contestants: Sequence[Contestant], rounds: int, seconds: float, warmup: float, seed: int = 0
 ) -> list[Timing]:
-    """Time the contestants: `seconds` of steady runs for each, in `rounds` turns, after at most `warmup` seconds."""
-    order = random.Random(seed)
+    """Start the contestants and time them: `seconds` of steady runs for each, in `rounds` turns, after at most `warmup`
+    seconds."""
     timings = [Timing(c.label, c.start()) for c in contestants]
+    take_turns(contestants, timings, rounds, seconds, warmup, seed)
+    return timings
+
+
+def take_turns(
+    contestants: Sequence[Contestant], timings: Sequence[Timing], rounds: int, seconds: float, warmup: float,
+    seed: int = 0,
+) -> None:  # fmt: skip
+    """Time contestants that were started, as `measure` does, into their `timings`."""
+    order = random.Random(seed)
     for contestant, timing in zip(contestants, timings, strict=True):
         timing.warm = _warm_up(contestant, warmup)
         once = min(contestant.sample(0.0, 1) + contestant.sample(0.0, 1))
@@ -141,7 +151,6 @@ def measure(
         for turn in turns:
             found = contestants[turn].sample(seconds / rounds, timings[turn].batch)
             timings[turn].samples += found[:: 1 + len(found) // _MOST_SAMPLES]
-    return timings
 
 
 def _warm_up(contestant: Contestant, seconds: float) -> bool:

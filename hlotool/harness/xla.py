@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hlotool.harness import xla_child
 from hlotool.harness.bench import Started
-from hlotool.harness.told import RefusedError, Told
+from hlotool.harness.peer_process import PeerProcess, RefusedError
 
 __all__ = ["RefusedError", "Xla", "XlaPeer", "xla_python"]
 
@@ -25,58 +25,37 @@ def xla_python() -> str:
     return os.environ.get("HLOTOOL_XLA_PYTHON") or sys.executable
 
 
-class Xla:
-    """A child process with XLA's CPU client, which holds one program at a time.
-
-    `flags` are XLA's, as in the variable ``XLA_FLAGS``; a request that takes more than `timeout` seconds ends the
-    process.  Methods raise RefusedError with XLA's message, UnsupportedError where there is no XLA or it died.
-    """
+class Xla(PeerProcess):
+    """A child process with XLA's CPU client.  `flags` are XLA's, as in the variable ``XLA_FLAGS``."""
 
     def __init__(self, python: str | None = None, flags: str | None = None, timeout: float | None = None) -> None:
-        environment = {"JAX_PLATFORMS": "cpu", **({} if flags is None else {"XLA_FLAGS": flags})}
-        chosen = python or xla_python()
-        hint = f"; XLA comes with jax: '{chosen} -m pip install jax' installs it"
+        python = python or xla_python()
+        variables = {"JAX_PLATFORMS": "cpu", "PYTHONSAFEPATH": "1"} | ({} if flags is None else {"XLA_FLAGS": flags})
+        hint = f"; XLA comes with jax: '{python} -m pip install jax' installs it"
         hint += ", or name a Python that has it, by --xla-python PYTHON or HLOTOOL_XLA_PYTHON"
-        self._told = Told("XLA", chosen, xla_child.__file__, environment, hint, timeout)
-
-    @property
-    def started(self) -> bool:
-        """Whether the child has been ready."""
-        return self._told.started
+        super().__init__("XLA", [python, xla_child.__file__], variables, hint, timeout)
 
     def compile(self, text: str) -> float:
         """Make `text` the program; the seconds that XLA took."""
-        path = self._told.path("module")
-        path.write_text(text, "utf-8", "surrogateescape")
-        seconds: float = self._told.ask("compile", source=str(path))["seconds"]
+        seconds: float = self.ask("compile", source=self._module(text))["seconds"]
         return seconds
+
+    def stablehlo(self, text: str) -> bytes:
+        """A module as StableHLO, in MLIR's binary form."""
+        path = self.path("stablehlo")
+        self.ask("stablehlo", source=self._module(text), target=str(path))
+        return path.read_bytes()
 
     def optimised(self) -> str:
         """The program as XLA's passes left it."""
-        path = self._told.path("optimised")
-        self._told.ask("print", target=str(path))
+        path = self.path("optimised")
+        self.ask("print", target=str(path))
         return path.read_text("utf-8")
 
-    def give(self, arrays: Sequence[npt.NDArray[Any]]) -> None:
-        """Set the arguments: one array per parameter, tuples flattened."""
-        path = self._told.path("in")
-        xla_child.save(path, arrays)
-        self._told.ask("give", source=str(path))
-
-    def run(self) -> tuple[list[npt.NDArray[Any]], float]:
-        """The outputs, one array per leaf of the root, and the seconds that it took."""
-        path = self._told.path("out")
-        seconds: float = self._told.ask("run", target=str(path))["seconds"]
-        return xla_child.load(path), seconds
-
-    def sample(self, seconds: float, batch: int) -> list[float]:
-        """Run for so long in batches of calls; the seconds of a call, for each batch."""
-        found: list[float] = self._told.ask("sample", seconds=seconds, batch=batch)["samples"]
+    def version(self) -> str:
+        """What XLA came with."""
+        found: str = self.ask("hello")["version"]
         return found
-
-    def close(self) -> None:
-        """End the child process."""
-        self._told.close()
 
     def __enter__(self) -> Xla:
         return self
@@ -84,14 +63,21 @@ class Xla:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _module(self, text: str) -> str:
+        path = self.path("module")
+        path.write_text(text, "utf-8", "surrogateescape")
+        return str(path)
+
 
 class XlaPeer:
     """XLA on one module, to be timed."""
 
     label = "xla"
 
-    def __init__(self, text: str, arguments: Sequence[npt.NDArray[Any]], python: str | None = None) -> None:
-        self._xla = Xla(python)
+    def __init__(
+        self, text: str, arguments: Sequence[npt.NDArray[Any]], python: str | None = None, timeout: float | None = None
+    ) -> None:
+        self._xla = Xla(python, timeout=timeout)
         self._text, self._arguments = text, arguments
 
     def start(self) -> Started:
@@ -104,6 +90,9 @@ class XlaPeer:
 
     def sample(self, seconds: float, batch: int) -> list[float]:
         return self._xla.sample(seconds, batch)
+
+    def version(self) -> str:
+        return self._xla.version()
 
     def close(self) -> None:
         self._xla.close()

@@ -27,17 +27,25 @@ def save(path: Path, arrays: Sequence[npt.NDArray[Any]]) -> None:
 
 def load(path: Path) -> list[npt.NDArray[Any]]:
     """What `save` wrote, read-only."""
-    import ml_dtypes
-
     header, _, data = path.read_bytes().partition(b"\n")
     arrays: list[npt.NDArray[Any]] = []
     at = 0
     for name, sizes in json.loads(header):
-        dtype = np.dtype(getattr(ml_dtypes, name, None) or name)
+        dtype = _dtype(name)
         count = int(np.prod(sizes, dtype=np.int64))
         arrays.append(np.frombuffer(data, dtype, count, at).reshape(sizes))
         at += count * dtype.itemsize
     return arrays
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return found
 
 
 class _Client:
@@ -53,14 +61,22 @@ class _Client:
         self.arguments: list[Any] = []
 
     def compile(self, source: str) -> dict[str, Any]:
-        from jaxlib import _hlo, _jax  # no public interface: as of jaxlib 0.10
+        from jaxlib import _jax
 
         text = Path(source).read_text("utf-8", "surrogateescape")
         begin = time.perf_counter()
-        proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
-        stable = _jax.mlir.hlo_to_stablehlo(proto)
+        stable = _stablehlo(text)
         self.executable = self.device.client.compile_and_load(stable, _jax.DeviceList((self.device,)))
         return {"seconds": time.perf_counter() - begin}
+
+    def hello(self) -> dict[str, Any]:
+        import jaxlib
+
+        return {"version": f"XLA of jaxlib {jaxlib.__version__}"}
+
+    def stablehlo(self, source: str, target: str) -> dict[str, Any]:
+        Path(target).write_bytes(_stablehlo(Path(source).read_text("utf-8", "surrogateescape")))
+        return {}
 
     def print(self, target: str) -> dict[str, Any]:
         """The module as XLA optimised it, with all its constants."""
@@ -102,9 +118,18 @@ class _Client:
         return found
 
 
+def _stablehlo(text: str) -> bytes:
+    """A module in MLIR's binary form."""
+    from jaxlib import _hlo, _jax  # no public interface: as of jaxlib 0.10
+
+    found: bytes = _jax.mlir.hlo_to_stablehlo(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+    return found
+
+
 def _serve() -> None:
     client = _Client()
-    tasks = {name: getattr(client, name) for name in ("compile", "print", "give", "run", "sample")}
+    names = ("hello", "compile", "stablehlo", "print", "give", "run", "sample")
+    tasks = {name: getattr(client, name) for name in names}
     print(json.dumps({}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from hlotool.harness.bench import Started
+from hlotool.harness.peer_process import PeerProcess
 from hlotool.harness.study import peer_child
 from hlotool.harness.study.mlp import BETAS, EPSILON, RATE, Configuration, initial_state
 from hlotool.harness.study.trainers import CHECKED, batches
-from hlotool.harness.told import Told
 from hlotool.ir import UnsupportedError
 
-__all__ = ["PEERS", "Peer", "PeerProcess"]
+__all__ = ["PEERS", "Framework", "Peer"]
 
 PEERS = ("tensorflow", "tensorflow-xla", "torch", "torch-compile")
 """Without their compilers, where each operation is run by itself, and with."""
@@ -20,8 +20,7 @@ _SETTINGS = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TORCHINDU
 _TINY = Configuration(1, 3, 2)
 
 
-
-class PeerProcess:
+class Framework:
     """A framework in a child process, for all configurations.  UnsupportedError where that Python does not have it.
 
     A tiny training comes first: what a process sets up once is nobody's compile time.
@@ -31,7 +30,7 @@ class PeerProcess:
         framework = label.partition("-")[0]
         hint = f"; --peer {label}=PYTHON takes a Python that has {framework}"
         self.label = label
-        self.child = Told(label, python, peer_child.__file__, _SETTINGS, hint)
+        self.child = PeerProcess(label, [python, peer_child.__file__], {"PYTHONSAFEPATH": "1", **_SETTINGS}, hint)
         try:
             self.version: str = self.child.ask("load", framework=framework, threads=threads)["version"]
         except UnsupportedError:
@@ -54,7 +53,7 @@ class Peer:
     are part of it.
     """
 
-    def __init__(self, process: PeerProcess, configuration: Configuration) -> None:
+    def __init__(self, process: Framework, configuration: Configuration) -> None:
         self.label, self._configuration, self._child = process.label, configuration, process.child
 
     def start(self) -> Started:
