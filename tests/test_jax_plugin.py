@@ -105,6 +105,34 @@ def test_interrupts_reach_the_user() -> None:
     assert (done.stdout, done.stderr) == ("interrupted 5.0\n", "")
 
 
+_INTERRUPTED_DELETER = """
+import ctypes
+import jax
+jax.devices()
+from hlotool.jax.pjrt import executables
+class Interrupted(dict):
+    times = 0
+    def pop(self, *arguments):
+        Interrupted.times += 1
+        if Interrupted.times == 1:
+            raise KeyboardInterrupt
+        return super().pop(*arguments)
+executables._stored = Interrupted({7: None})
+try:
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(executables._deleter())(7)
+    for _ in range(1000):
+        pass
+except KeyboardInterrupt:
+    print("interrupted", dict(executables._stored))
+"""
+
+
+def test_interrupts_are_not_lost_where_bytes_are_given_back() -> None:
+    """What is raised in a function of Python that ctypes calls is printed, and forgotten."""
+    done = python(_INTERRUPTED_DELETER)
+    assert (done.stdout, done.stderr) == ("interrupted {}\n", "")
+
+
 _FORKED = """
 import os, sys, warnings
 warnings.simplefilter("ignore")

@@ -44,6 +44,33 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert not second["loaded"]
 
 
+COUNTED = """
+from hlotool.runtime import compile_queue, fastcall, pool
+made = [fastcall._library.is_made, pool._pool.is_made, compile_queue._code.is_made]
+print(json.dumps({"made": made, "names": sorted(name for name in sys.modules if name.startswith("hlotool"))}))
+"""
+
+
+def test_a_first_program_reads_and_compiles_little(tmp_path: Path) -> None:
+    """Where nothing is in the cache: native code around the program, and files of Python, are most of what there is."""
+    text = "import json, sys, jax\nprint(jax.jit(lambda x: x + 1)(1.0))"
+    done = subprocess.run(
+        [sys.executable, "-c", text + COUNTED], text=True, capture_output=True, check=True,
+        env=environment(JAX_PLATFORMS="hlotool", HLOTOOL_CACHE=str(tmp_path)),
+    )  # fmt: skip
+    result, counted = done.stdout.splitlines()
+    found: dict[str, Any] = json.loads(counted)
+    assert (result, found["made"]) == ("2.0", [False, False, False])
+    needless = (
+        "hlotool.codegen.cpu.fusions.", "hlotool.codegen.cpu.products.", "hlotool.codegen.loops.",
+        "hlotool.codegen.nests.", "hlotool.codegen.llvm.math.exp", "hlotool.passes.expand.", "hlotool.passes.loops.",
+        "hlotool.passes.collectives.", "hlotool.passes.simplify.algebra.identities_", "hlotool.evaluate.devices",
+        "hlotool.text.parser", "hlotool.text.printer", "hlotool.harness",
+    )  # fmt: skip
+    assert [name for name in found["names"] if name.startswith(needless)] == []
+    assert len(found["names"]) <= 230
+
+
 def test_another_program_is_compiled(tmp_path: Path) -> None:
     text = "found = jax.jit(lambda x: x + {})(jnp.ones(4))"
     assert run(text.format(1), str(tmp_path))["found"] == [2.0] * 4

@@ -269,8 +269,8 @@ CODE = (
     ),
     (
         "codegen/llvm/math/elementwise.py",
-        '    "cbrt": power.cbrt,\n',
-        '    "softplus": lambda x: log.logarithm_plus_one(exp.exponential(x)),\n',
+        '    "cbrt": _in("power", "cbrt"),\n',
+        '    "softplus": lambda x: _in("log", "logarithm_plus_one")(_in("exp", "exponential")(x)),\n',
     ),
 )
 """What a new function takes, as in ``hlotool/README.md``: in a file, after a line, another one."""

@@ -116,12 +116,7 @@ def compile_module(
     counts = {"threads": threads, "replicas": replicas, "partitions": partitions}
     threads, replicas, partitions = (checked_count(name, count) for name, count in counts.items())
     timeout = checked_limit(timeout)
-    if not isinstance(backend, str):
-        raise InputError(f"backend: expected a name, not {kind_of(backend)}")
-    if not isinstance(pipeline, (str, Pipeline)):
-        raise InputError(f"pipeline: expected its text or a Pipeline, not {kind_of(pipeline)}")
-    if machine is not None and not isinstance(machine, Machine):
-        raise InputError(f"machine: expected a Machine (hlotool.codegen.machine.named), not {kind_of(machine)}")
+    _check_kinds(backend, pipeline, machine)
     check(module)
     if to_run:
         refuse_elided(module)
@@ -152,6 +147,16 @@ def compile_module(
     if timeout is not None and not found.capabilities.time_limit:
         raise UnsupportedError(f"backend {backend} has no time limit")
     return replace(compiled_by(found, module, options), compile_seconds=perf_counter() - start)
+
+
+def _check_kinds(backend: object, pipeline: object, machine: object) -> None:
+    """InputError for what is no name, pipeline or machine."""
+    if not isinstance(backend, str):
+        raise InputError(f"backend: expected a name, not {kind_of(backend)}")
+    if not isinstance(pipeline, (str, Pipeline)):
+        raise InputError(f"pipeline: expected its text or a Pipeline, not {kind_of(pipeline)}")
+    if machine is not None and not isinstance(machine, Machine):
+        raise InputError(f"machine: expected a Machine (hlotool.codegen.machine.named), not {kind_of(machine)}")
 
 
 def _check_donation(module: Module, name: str, backend: Backend) -> None:

@@ -273,11 +273,11 @@ def compiler_identity() -> Mapping[str, str]:
 def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
-                yield from _sources(entry.path)
-            elif entry.name.endswith(".py"):
+            if entry.name.endswith(".py"):
                 status = entry.stat()
                 yield entry.path, status.st_size, status.st_mtime_ns
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _sources(entry.path)
 
 
 def pack(parts: Sequence[bytes]) -> bytes:

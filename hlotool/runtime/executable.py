@@ -263,24 +263,15 @@ def link(
 ) -> Executable:
     """Load `program`, whose `units` are being compiled; nothing is loaded, and calls are refused, if not `to_run`.
 
-    `timeout` is the number of seconds that a run may take.  Without `quick_calls` its function is the entry.
+    `timeout` is the number of seconds that a run may take.  Without `quick_calls` it is called by its entry.
     UnsupportedError names a custom call without a handler.
     """
     sites = _sites(program.host_calls)
     symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
     devices = topology_of(module).devices
-    image = Image(
-        tuple(units.finish(program.units, program.library)),
-        program.entry,
-        program.parameters,
-        program.outputs,
-        program.assignment.arena_bytes,
-        program.constants,
-        # Without the GIL other devices, and whoever waits for the end, have their turn.
-        releases_gil=_takes_long(program, module) or devices > 1 or timeout is not None,
-        aliases=tuple(program.assignment.aliases.items()),
-        overwritten=program.assignment.overwritten,
-    )
+    objects = tuple(units.finish(program.units, program.library))
+    # Without the GIL other devices, and whoever waits for the end, have their turn.
+    image = _image(program, objects, _takes_long(program, module) or devices > 1 or timeout is not None)
     executable = partial(
         Executable,
         module=module,
@@ -318,6 +309,20 @@ def link(
         into=None if needs_device or devices > 1 else entry.run_into,
         entry=None if needs_device or devices > 1 else entry, recorder=recorder,
     )  # fmt: skip
+
+
+def _image(program: Program, objects: tuple[bytes, ...], releases_gil: bool) -> Image:
+    return Image(
+        objects,
+        program.entry,
+        program.parameters,
+        program.outputs,
+        program.assignment.arena_bytes,
+        program.constants,
+        releases_gil,
+        aliases=tuple(program.assignment.aliases.items()),
+        overwritten=program.assignment.overwritten,
+    )
 
 
 def refuse_call(*arrays: object) -> NoReturn:

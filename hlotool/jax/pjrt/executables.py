@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from functools import cache
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -33,7 +34,7 @@ from hlotool.jax.pjrt.lowering import (
     read_options,
     result_memories,
 )  # fmt: skip
-from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, ready_event
+from hlotool.jax.pjrt.native import Buffer, ended_executables, number_of_type, python_pointer, ready_event
 from hlotool.jax.pjrt.programs import Made, key_of, recall
 from hlotool.jax.pjrt.table import Function, InterruptedRunError, PjrtError, error_of
 from hlotool.jax.record import PROGRAMS
@@ -548,12 +549,16 @@ def _give(arguments: Structure, owner: str, data: bytes) -> None:
     setattr(arguments, f"{owner}_deleter", _deleter())
 
 
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-_drop = _DELETER(lambda number: _stored.pop(number, None))
+def _drop(number: int) -> int:
+    """Forget bytes that were read; there is no error."""
+    _stored.pop(number, None)
+    return 0
 
 
+@cache
 def _deleter() -> int:
-    return int(ctypes.cast(_drop, ctypes.c_void_p).value or 0)
+    """What the caller calls with what it owns: after every program that is loaded, so that Ctrl-C can come in it."""
+    return python_pointer(_drop)
 
 
 def _deserialize(arguments: Structure) -> None:

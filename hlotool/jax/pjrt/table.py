@@ -21,7 +21,6 @@ __all__ = ["Function", "InterruptedRunError", "PjrtError", "callback", "called_w
 
 Function: TypeAlias = Callable[[Structure], None]
 
-_C_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 _NAME = b"pjrt_c_api"  # the capsule only points to it
 _kept: list[object] = []
 
@@ -85,7 +84,7 @@ def callback(name: str, function: Function) -> int:
     return python_pointer(called_with(name, function))
 
 
-def _address(function: Callable[..., Any], kind: Any = _C_FUNCTION) -> int:
+def _address(function: Callable[..., Any], kind: Any) -> int:
     made = kind(function)
     _kept.append(made)
     return int(ctypes.cast(made, ctypes.c_void_p).value or 0)
@@ -151,7 +150,7 @@ def _refuse(table: ctypes.Array[ctypes.c_uint64], start: int, names: tuple[str, 
         "this process was forked from one that uses JAX with hlotool, whose threads it has not: start processes with "
         "the method 'spawn' or 'forkserver'"
     )
-    address = _address(lambda arguments: error(CODES["failed precondition"], message))
+    address = python_pointer(lambda arguments: error(CODES["failed precondition"], message))
     for name in ("LoadedExecutable_Execute", "Client_Compile", "Client_Create"):
         table[start + names.index(name)] = address
 
