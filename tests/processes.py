@@ -165,7 +165,8 @@ if __name__ == "__main__":
     import hlotool
     from hlotool.cli import main
 
-    frameworks = ("hlotool.jax.", "hlotool.tensorflow.", "hlotool.torch.")  # loaded where they are there and used
+    # Loaded where they are there and used.
+    frameworks = ("hlotool.jax.", "hlotool.suites.peers.", "hlotool.tensorflow.", "hlotool.torch.")
     for module in walk_packages(hlotool.__path__, "hlotool."):
         if not module.name.endswith(("__main__", "pytest_plugin", "child")) and not module.name.startswith(frameworks):
             import_module(module.name)

@@ -276,9 +276,9 @@ def test_a_wrong_peer_is_told_and_its_time_does_not_count(hlotool: Run, tmp_path
 
 
 def test_modules_are_written_and_run(hlotool: Run, tmp_path: Path) -> None:
-    done = hlotool("bench", "--suite", "mlp", "--small", "--cases", "train-2x10-b16", "--emit-to", str(tmp_path))
+    done = hlotool("bench", "--suite", "mlp", "--small", "--cases", "infer-2x10-b16", "--emit-to", str(tmp_path))
     assert done.returncode == 0
-    path = tmp_path / "mlp" / "train-2x10-b16.hlo"
+    path = tmp_path / "mlp" / "infer-2x10-b16.hlo"
     assert "metadata" not in path.read_text()
     assert hlotool("run", str(path), "--compare", "evaluate").returncode == 0
 

@@ -41,13 +41,13 @@ def _resnet(scale: Scale) -> Iterator[Case]:
     x = conv_norm(graph, x, 3, scale(64), 7, 2)
     graph.add("max_pool", x, window=[3, 3], stride=[2, 2], pad=[1, 1])
     yield graph.case(SUITE, "resnet50-stem", source="ResNet-50 v1.5")
-    width = 64
+    width = scale(64)
     for number, (_, inner) in enumerate(resnet50_stages()):
         graph, size = Graph(), 56 >> max(0, number - 1)
-        x = graph.argument((1, scale(size), scale(size), scale(width)))
-        bottleneck(graph, x, scale(width), scale(inner), scale(4 * inner), 2 if number else 1)
+        x = graph.argument((1, scale(size), scale(size), width))
+        bottleneck(graph, x, width, scale(inner), 4 * scale(inner), 2 if number else 1)
         yield graph.case(SUITE, f"resnet50-stage{number + 1}-first", source="ResNet-50 v1.5")
-        width = 4 * inner
+        width = 4 * scale(inner)
 
 
 def _retinanet(scale: Scale) -> Iterator[Case]:

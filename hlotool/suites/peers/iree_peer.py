@@ -13,16 +13,21 @@ import numpy as np
 
 __all__ = ["arrays", "prepare", "version"]
 
+_OPTIONS = ["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3", "--iree-input-demote-f64-to-f32=false"]
+
 
 def version() -> str:
     return f"IREE {version_of('iree-base-compiler')}"
 
 
 def prepare(source: str, given: Sequence[Any]) -> Callable[[], Any]:
-    code = iree.compiler.compile_str(
-        Path(source).read_bytes(), input_type="stablehlo", target_backends=["llvm-cpu"],
-        extra_args=["--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3", "--iree-input-demote-f64-to-f32=false"],
-    )  # fmt: skip
+    try:
+        code = iree.compiler.compile_str(
+            Path(source).read_bytes(), input_type="stablehlo", target_backends=["llvm-cpu"], extra_args=_OPTIONS
+        )
+    except iree.compiler.CompilerToolError as error:
+        lines = [line for line in str(error).splitlines() if "error:" in line]
+        raise RuntimeError(lines[0].strip() if lines else "its compiler failed") from None
     config = iree.runtime.Config("local-task")
     context = iree.runtime.SystemContext(config=config)
     module = iree.runtime.VmModule.copy_buffer(context.instance, code)
