@@ -69,7 +69,7 @@ class _Answer:
 )
 @click.option(
     "--sort", type=click.Choice(SORTS), default="time", show_default=True,
-    help="What rows come first; time is what was measured, else predicted, else the least time, else bytes and operations.",
+    help="What rows come first; time is what was measured, else predicted, else the least, else bytes and operations.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="How many rows; 0 for all.")
 @click.option(
