@@ -37,7 +37,7 @@ _FORMS = ("text", "json", "csv", "svg")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
     """What is shown: `rows` in order, `total` of all of them, the roof that times are held against, and the time that
-    a run of all of the native code took."""
+    a run of all of the native code took, and where the figures of predictions are from."""
 
     file: str
     view: View
@@ -50,6 +50,7 @@ class _Answer:
     roof: Roof | None
     measured_roof: bool
     run_seconds: float | None
+    figures: str
 
     def shown(self, limit: int) -> Sequence[CostRow]:
         return self.rows[:limit] if limit else self.rows
@@ -68,7 +69,7 @@ class _Answer:
 )
 @click.option(
     "--sort", type=click.Choice(SORTS), default="time", show_default=True,
-    help="What rows come first; time is what was measured, else the least time, else bytes and operations.",
+    help="What rows come first; time is what was measured, else predicted, else the least, else bytes and operations.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="How many rows; 0 for all.")
 @click.option(
@@ -77,6 +78,7 @@ class _Answer:
 )  # fmt: skip
 @click.option("--times", metavar="FILE.json", help='Times: {"times": {"COMPUTATION/INSTRUCTION": SECONDS}}.')
 @click.option("--measure", is_flag=True, help="Measure times: native code, each kernel of the entry in its own call.")
+@click.option("--predict", "guess", is_flag=True, help="Predict times: what the model says of each kernel.")
 @threads_option
 @strict_option
 @output_options(*_FORMS, words="svg draws the roofline.")
@@ -90,6 +92,7 @@ def command(
     peaks: Roof | str | None,
     times: str | None,
     measure: bool,
+    guess: bool,
     threads: int | None,
     form: str | None,
     output: str | None,
@@ -101,6 +104,7 @@ def command(
         hlotool cost samples/mlp_step.hlo --by scope --sort flops
         hlotool cost samples/attention.hlo --peaks 2T,200G --format svg -o roofline.svg
         hlotool cost samples/mlp_step.hlo -O2 --peaks host --measure
+        hlotool cost samples/attention.hlo -O2 --predict
 
     With --peaks every row has the least time that it takes on such a machine, bound by memory or by arithmetic, and
     the roofline is drawn; with --times or --measure also how much time could be saved there.  Rows are of one run of
@@ -127,10 +131,11 @@ def command(
     else:
         roof = peaks
     seconds, whole, run_seconds = _times(module, times, measure, threads)
-    rows = cost_rows(module, by, roof, seconds, depth, whole)
+    predicted, origin = _predicted(module, threads) if guess else (None, "")
+    rows = cost_rows(module, by, roof, seconds, depth, whole, predicted)
     answer = _Answer(
         file=file, view=view, module=module, by=by, sort=sort, passes=passes, rows=sort_rows(rows, sort),
-        total=total_row(rows), roof=roof, measured_roof=peaks == HOST, run_seconds=run_seconds,
+        total=total_row(rows), roof=roof, measured_roof=peaks == HOST, run_seconds=run_seconds, figures=origin,
     )  # fmt: skip
     _write(answer, form, output, limit)
 
@@ -156,6 +161,14 @@ def _times(
     executable = compile_module(module, pipeline="none", threads=threads)
     once = best_time(lambda: executable(*arrays), 1.0)
     return found, [i for i in module.entry if i.opcode in ("while", "conditional", "call")], once
+
+
+def _predicted(module: Module, threads: int | None) -> tuple[Times, str]:
+    """Predicted times by instruction, and where the figures are from."""
+    from hlotool.driver import predict
+
+    found = predict(module, "none", threads=threads)
+    return found.prediction.times(), f"{found.performance.origin}{f'; {found.note}' if found.note else ''}"
 
 
 def _write(answer: _Answer, form: str, output: str | None, limit: int) -> None:
@@ -211,7 +224,7 @@ def _csv(answer: _Answer, limit: int) -> str:
 
 
 _HEADINGS = ("name", "opcode", "shape", "runs", "flops", "transcendentals", "bytes", "FLOP/B")
-_RIGHT = frozenset((*_HEADINGS[3:], "share", "at the roof", "time", "could save"))
+_RIGHT = frozenset((*_HEADINGS[3:], "share", "at the roof", "time", "could save", "predicted"))
 
 
 def _table(answer: _Answer, limit: int) -> Table:
@@ -219,6 +232,7 @@ def _table(answer: _Answer, limit: int) -> Table:
     roof, timed = answer.roof is not None, answer.total.seconds is not None
     headings = [*_HEADINGS, *(["bound", "at the roof"] if roof else []), *(["time"] if timed else []), "share"]
     headings += ["could save"] if roof and timed else []
+    headings += ["predicted"] if answer.total.predicted is not None else []
     headings += ["source"]
     rows = [_cells(row, answer) for row in (*answer.shown(limit), answer.total)]
     kept = [n for n, heading in enumerate(headings) if heading not in ("opcode", "shape", "source") or
@@ -244,13 +258,16 @@ def _cells(row: CostRow, answer: _Answer) -> list[str]:
     cells.append(_share(row, answer.total))
     if answer.roof is not None and answer.total.seconds is not None:
         cells.append("" if row.saving is None else time_words(row.saving))
+    if answer.total.predicted is not None:
+        cells.append("" if row.predicted is None else time_words(row.predicted))
     return [*cells, short(row.source or row.op_name, 48)]
 
 
 def _share(row: CostRow, total: CostRow) -> str:
-    """Of the time, else of the least time, else of the bytes."""
+    """Of the time, else of the predicted one, else of the least one, else of the bytes."""
     for part, whole in (
-        (row.seconds, total.seconds), (row.roof_seconds, total.roof_seconds), (row.cost.bytes, total.cost.bytes)
+        (row.seconds, total.seconds), (row.predicted, total.predicted), (row.roof_seconds, total.roof_seconds),
+        (row.cost.bytes, total.cost.bytes),
     ):  # fmt: skip
         if whole:
             return f"{(part or 0.0) / whole:.1%}"
@@ -266,6 +283,11 @@ def _notes(answer: _Answer, limit: int) -> list[str]:
         lines.append(f"{total.cost.unknown} instructions of unknown cost are left out")
     if total.cost.loops:
         lines.append(f"{total.cost.loops} loops of unknown length are counted once")
+    if total.predicted is not None:
+        lines.append(
+            f"predicted by figures that are {answer.figures}"
+            + ("; hlotool doctor --calibrate measures those of this machine" if answer.figures == "built in" else "")
+        )
     if answer.run_seconds is not None and total.seconds:
         lines.append(
             f"all of it runs in {time_words(answer.run_seconds)}; its kernels, each in a call of its own, take "

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,15 +21,19 @@ from hlotool.cli.tables import time_text
 from hlotool.cli.times_option import read_or_measure, times_option
 from hlotool.cli.viewing import view_module
 from hlotool.cli.words import say
-from hlotool.driver import optimise
+from hlotool.codegen.kernel import KernelCrash
+from hlotool.driver import optimise, predict
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
-from hlotool.ir import Instruction, Module, VerificationError
+from hlotool.ir import HloError, Instruction, Module, VerificationError
 from hlotool.lazy_dataclass import dataclass
 from hlotool.lint import RULES
 from hlotool.text.codes import CATALOGUE, find_page, near_codes
 from hlotool.text.page import Page
 from hlotool.text.printer import PrintOptions, print_instruction
 from hlotool.text.sources import Sources
+
+if TYPE_CHECKING:
+    from hlotool.harness.times import Times
 
 __all__ = ["command"]
 
@@ -220,11 +224,12 @@ def _explain_name(name: str, file: str, passes: str, times: str | None, form: st
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A kernel in which a result is: `seconds` of it, which are a `share` of all."""
+    """A kernel in which a result is: `seconds` of it, which are a `share` of all, and those that were `predicted`."""
 
     instruction: Instruction
     seconds: float
     share: float
+    predicted: float | None
 
 
 def _kernels(compiled: Compilation, blame: Blame, times: str | None) -> list[_Kernel] | None:
@@ -240,20 +245,38 @@ def _kernels(compiled: Compilation, blame: Blame, times: str | None) -> list[_Ke
     named = [there.get((i.parent.name if i.parent else "", i.name)) for i in blame.results]
     found = dict(filter(None, [time_of(one, seconds) for one in named if one is not None]))
     total = sum(seconds.values()) or 1.0
-    return [_Kernel(one, taken, taken / total) for one, taken in found.items()]
+    guesses = _predicted(module) if found else {}
+    return [
+        _Kernel(one, taken, taken / total, guesses.get((one.parent.name if one.parent else "", one.name)))
+        for one, taken in found.items()
+    ]
+
+
+def _predicted(module: Module) -> Times:
+    """What the model says of the kernels of an optimised module; nothing where they cannot be written."""
+    try:
+        return predict(module, "none").prediction.times()
+    except (HloError, KernelCrash):
+        return {}
 
 
 def _kernel_lines(kernels: Sequence[_Kernel]) -> list[str]:
     if not kernels:
         return ["", "takes: no time is known of it"]
-    rows = [f"  {time_text(one.seconds)}, {one.share:.1%} of all, in {_line(one.instruction)}" for one in kernels]
+    rows = [
+        f"  {time_text(one.seconds)}, {one.share:.1%} of all, "
+        + (f"predicted {time_text(one.predicted)}, " if one.predicted is not None else "")
+        + f"in {_line(one.instruction)}"
+        for one in kernels
+    ]
     return ["", "takes:", *rows]
 
 
 def _kernel_json(kernel: _Kernel) -> dict[str, Any]:
     one = kernel.instruction
     computation = one.parent.name if one.parent is not None else None
-    return {"name": one.name, "computation": computation, "seconds": kernel.seconds, "share": kernel.share}
+    return {"name": one.name, "computation": computation, "seconds": kernel.seconds, "share": kernel.share,
+            "predicted": kernel.predicted}  # fmt: skip
 
 
 def _blame_lines(blame: Blame, compiled: Compilation) -> list[str]:

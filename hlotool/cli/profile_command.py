@@ -29,7 +29,9 @@ from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.progress import progress
 from hlotool.cli.tables import Table, plain_table, time_text
-from hlotool.codegen.machine import Machine, host
+from hlotool.codegen.kernel import KernelCrash
+from hlotool.codegen.machine import Machine, default_machine, host
+from hlotool.codegen.prediction import predicted
 from hlotool.driver import compile_module
 from hlotool.harness.elided import filled
 from hlotool.harness.input_files import recorded_arrays
@@ -43,6 +45,7 @@ from hlotool.inspect.stacks import Timed, by_op_name, by_source, by_structure, s
 from hlotool.ir import HloError, Instruction, Module
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
+from hlotool.runtime.performance import performance_of
 from hlotool.text.sources import Sources
 
 __all__ = ["command"]
@@ -83,11 +86,13 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A profile, and what is inside of its fusions; `reruns` are those that were measured, in so many `seconds`."""
+    """A profile, and what is inside of its fusions; `reruns` are those that were measured, in so many `seconds`.  Of
+    kernels there are the seconds that the model would have `predicted`."""
 
     profile: Profile
     inside: Mapping[Instruction, tuple[Part, ...]]
     reruns: Mapping[Instruction, Inside]
+    predicted: Mapping[Instruction, float]
     seconds: float
     interrupted: bool
 
@@ -134,7 +139,8 @@ def command(**given: Any) -> None:
     both are shown. What went together is one row; what is left over (loads, stores, loops, reductions) is one, too.
 
     With --format json the report has "times" that graph and cost take (--times), as seconds by COMPUTATION/INSTRUCTION
-    of the optimised module.  Interrupted, it shows the runs so far.
+    of the optimised module.  Interrupted, it shows the runs so far.  'predicted' is what the model of cost and advise
+    would have said of a kernel, by the figures of 'hlotool doctor --calibrate' or those built in.
 
     \b
         hlotool profile samples/mean.hlo --time 0.1
@@ -172,8 +178,9 @@ def command(**given: Any) -> None:
             interrupted = True
     inside |= {fusion: found.parts for fusion, found in reruns.items()}
     report = Report(
-        profile=profile, inside=inside, reruns=reruns, seconds=time.perf_counter() - begin, interrupted=interrupted
-    )
+        profile=profile, inside=inside, reruns=reruns, predicted=_predicted(profile, options.machine),
+        seconds=time.perf_counter() - begin, interrupted=interrupted,
+    )  # fmt: skip
     if options.trace is not None:
         write_text(options.trace, json.dumps(trace_json(profile, inside)) + "\n")
     if options.flame is not None:
@@ -183,6 +190,17 @@ def command(**given: Any) -> None:
         write_text(options.output, text)
     if interrupted:
         raise KeyboardInterrupt
+
+
+def _predicted(profile: Profile, machine: Machine | None) -> dict[Instruction, float]:
+    """Seconds by instruction, all runs together; none where kernels cannot be written one by one."""
+    machine = default_machine() if machine is None else machine
+    performance = performance_of(machine, profile.threads).performance
+    try:
+        kernels = predicted(profile.module, performance, machine, profile.threads).kernels
+    except (HloError, KernelCrash):
+        return {}
+    return {kernel.instruction: kernel.seconds for kernel in kernels}
 
 
 def _rerun(
@@ -294,15 +312,15 @@ def _text(report: Report, top: int) -> str:
     steps = sorted(profile.steps, key=lambda step: -step.seconds)
     rows: list[tuple[str, ...]] = []
     for step in steps[:top]:
-        rows.append(_row(step, total, sources))
+        rows.append(_row(report, step, total, sources))
         for part in _large_parts(report, step, total):
             rows.append(_part_row(part, step, total, sources))
     rest = steps[top:]
     if rest:
         seconds = sum(step.seconds for step in rest)
-        rows.append((time_text(seconds), f"{seconds / total:.1%}", "", "", "measured", f"{len(rest)} more", "", ""))
-    headings = ("time", "share", "busy", "count", "how", "instruction", "opcode", "source")
-    tables = [Table(_head(report), headings, rows, frozenset(("time", "share", "busy", "count")))]
+        rows.append((time_text(seconds), f"{seconds / total:.1%}", "", "", "", "measured", f"{len(rest)} more", "", ""))
+    headings = ("time", "share", "busy", "predicted", "count", "how", "instruction", "opcode", "source")
+    tables = [Table(_head(report), headings, rows, frozenset(("time", "share", "busy", "predicted", "count")))]
     places = _by_place(report, sources)
     if places:
         ordered = sorted(places.items(), key=lambda item: -item[1])[:_MOST_SOURCES]
@@ -313,13 +331,22 @@ def _text(report: Report, top: int) -> str:
     return "\n\n".join(plain_table(table) for table in tables) + "\n"
 
 
-def _row(step: Step, total: float, sources: Sources) -> tuple[str, ...]:
+def _row(report: Report, step: Step, total: float, sources: Sources) -> tuple[str, ...]:
     instruction = step.instruction
     name = step.name if step.kind in ("kernel", "loop", "scalars", "rest", "call") else f"{step.name} ({step.kind})"
     opcode = instruction.opcode if instruction is not None else ""
     source = source_text(sources, instruction) if instruction is not None else ""
     share = f"{step.seconds / total:.1%}"
-    return (time_text(step.seconds), share, time_text(step.busy), f"{step.count:,}", "measured", name, opcode, source)
+    guess = _guess(report, step)
+    return (
+        time_text(step.seconds), share, time_text(step.busy), "" if guess is None else time_text(guess),
+        f"{step.count:,}", "measured", name, opcode, source,
+    )  # fmt: skip
+
+
+def _guess(report: Report, step: Step) -> float | None:
+    """What was predicted of a kernel."""
+    return report.predicted.get(step.instruction) if step.kind == "kernel" and step.instruction is not None else None
 
 
 def _large_parts(report: Report, step: Step, total: float) -> list[Part]:
@@ -340,7 +367,7 @@ def _part_row(part: Part, step: Step, total: float, sources: Sources) -> tuple[s
     if part.instruction is not None:
         opcode, source = part.instruction.opcode, source_text(sources, part.instruction)
         name = f"read {part.instruction.name}" if opcode == "parameter" else part.instruction.name
-    return (time_text(seconds), f"{seconds / total:.1%}", "", "", part.how, f"  {name}{alone}", opcode, source)
+    return (time_text(seconds), f"{seconds / total:.1%}", "", "", "", part.how, f"  {name}{alone}", opcode, source)
 
 
 def _by_place(report: Report, sources: Sources) -> dict[str, float]:
@@ -395,7 +422,8 @@ def _step_json(report: Report, step: Step, sources: Sources) -> dict[str, Any]:
     return {
         "step": step.kind, "computation": step.computation, **_instruction_json(step.instruction, sources),
         "kernel": step.kernel, "count": step.count, "seconds": step.seconds, "how": "measured", "busy": step.busy,
-        "whole": step.whole or step.seconds, "inside": inside, "rerun": _rerun_json(report, step.instruction),
+        "whole": step.whole or step.seconds, "predicted": _guess(report, step),
+        "inside": inside, "rerun": _rerun_json(report, step.instruction),
     }  # fmt: skip
 
 

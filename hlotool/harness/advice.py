@@ -23,7 +23,7 @@ from hlotool.driver import Forecast, compile_module, predict
 from hlotool.harness.compare import compare_all, verdict_of
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.statistics import Summary, median_interval, summarise
-from hlotool.ir import HloError, Instruction, Module, Shape, clone_module, element_type
+from hlotool.ir import HloError, Instruction, Module, Shape, clone_module, dtype_of
 from hlotool.ir.verifier import check
 from hlotool.lazy_dataclass import dataclass
 from hlotool.lint import apply_fixes, lint
@@ -276,7 +276,8 @@ def measured(
     try:
         programs = [compile_module(one, machine=machine, threads=threads) for one in (module, advice.variant)]
         kinds = [leaf for shape in programs[1].parameters for leaf in shape.leaves() if leaf.is_array]
-        sets = [given, [array.astype(element_type(leaf.element_type).dtype) for array, leaf in zip(given, kinds, strict=True)]]
+        changed = [array.astype(dtype_of(leaf.element_type)) for array, leaf in zip(given, kinds, strict=True)]
+        sets = [given, changed]
         want, got = ([*program(*each)] for program, each in zip(programs, sets, strict=True))
         same = [w.dtype == g.dtype for w, g in zip(want, got, strict=True)]
         verdict = verdict_of(compare_all(got, want)) if all(same) else "not comparable"

@@ -32,7 +32,8 @@ class CostRow:
     """A part of a module: `cost` is that of all its `runs` in one run of the module.
 
     `roof_seconds` is the least time that a machine needs, `bound` by ``memory`` or ``compute`` (``mixed`` of several
-    kernels), `seconds` the time that was measured; None where no machine, or no time, is given.  `name` is that of an
+    kernels), `seconds` the time that was measured, `predicted` what the model says; None where no machine, or no time,
+    is given.  `name` is that of an
     instruction, a computation, an opcode or a scope.
     """
 
@@ -45,6 +46,7 @@ class CostRow:
     bound: str = ""
     roof_seconds: float | None = None
     seconds: float | None = None
+    predicted: float | None = None
     op_name: str = ""
     source: str = ""
     line: int | None = None
@@ -71,6 +73,7 @@ class _Part:
     bound: str = ""
     roof_seconds: float | None = None
     seconds: float | None = None
+    predicted: float | None = None
 
 
 def cost_rows(
@@ -80,16 +83,19 @@ def cost_rows(
     times: _Times | None = None,
     depth: int = 2,
     whole: Collection[Instruction] = (),
+    predicted: _Times | None = None,
 ) -> list[CostRow]:
     """The parts of a module that do something, in program order.
 
     A ``kernel`` is a fusion with all that it computes, or any other instruction outside of fusions; ``instruction``
     lists those inside of fusions too, which move no bytes.  Scopes are the first `depth` of those in ``op_name`` that
     not all have in common.  `times` are seconds by computation and instruction, all runs together, without what they
-    call; loops and calls in `whole` are one kernel with all that they run, and so are their times.
+    call; loops and calls in `whole` are one kernel with all that they run, and so are their times.  So are `predicted`
+    ones.
     """
     costs = ModuleCost(module)
-    parts = list(_parts(costs, roof, times, inside=by in ("instruction", "opcode", "scope"), whole=set(whole)))
+    inside = by in ("instruction", "opcode", "scope")
+    parts = list(_parts(costs, roof, times, predicted, inside, set(whole)))
     sources = Sources(module)
     if by in ("kernel", "instruction"):
         return [_row(part, sources) for part in parts]
@@ -116,6 +122,7 @@ def total_row(rows: Sequence[CostRow], name: str = "total") -> CostRow:
         bound=bounds.pop() if len(bounds) == 1 else "mixed" if bounds else "",
         roof_seconds=_known(row.roof_seconds for row in rows),
         seconds=_known(row.seconds for row in rows),
+        predicted=_known(row.predicted for row in rows),
     )
 
 
@@ -127,7 +134,7 @@ def sort_rows(rows: Sequence[CostRow], key: str) -> list[CostRow]:
         cost = row.cost
         match key:
             case "time":
-                known = row.seconds if row.seconds is not None else row.roof_seconds
+                known = next((n for n in (row.seconds, row.predicted, row.roof_seconds) if n is not None), None)
                 return (known or 0.0, cost.bytes, operations(cost))
             case "saving":
                 return (row.saving or 0.0,)
@@ -154,7 +161,8 @@ def as_json(row: CostRow) -> dict[str, Any]:
         "flops": cost.flops, "transcendentals": cost.transcendentals, "bytes_read": cost.bytes_read,
         "bytes_written": cost.bytes_written, "unknown": cost.unknown, "loops": cost.loops,
         "intensity": intensity(cost), "bound": row.bound or None, "roof_seconds": row.roof_seconds,
-        "seconds": row.seconds, "saving_seconds": row.saving, "op_name": row.op_name, "source": row.source or None,
+        "seconds": row.seconds, "predicted_seconds": row.predicted, "saving_seconds": row.saving,
+        "op_name": row.op_name, "source": row.source or None,
         "line": row.line,
     }  # fmt: skip
 
@@ -163,8 +171,9 @@ def as_json(row: CostRow) -> dict[str, Any]:
 
 
 def _parts(
-    costs: ModuleCost, roof: Roof | None, times: _Times | None, inside: bool, whole: set[Instruction]
-) -> Iterator[_Part]:
+    costs: ModuleCost, roof: Roof | None, times: _Times | None, predicted: _Times | None, inside: bool,
+    whole: set[Instruction],
+) -> Iterator[_Part]:  # fmt: skip
     for computation, runs in _running(costs, whole).items():
         for instruction in computation:
             fused = instruction.opcode == "fusion"
@@ -183,7 +192,8 @@ def _parts(
             cost = one.times(runs)
             if fused and inside:
                 cost = Cost(0, 0, cost.bytes_read, cost.bytes_written)
-            yield _Part(instruction, runs, cost, bound, least, seconds)
+            guess = None if predicted is None else predicted.get((computation.name, instruction.name), 0.0)
+            yield _Part(instruction, runs, cost, bound, least, seconds, guess)
             for body in _bodies(instruction) if fused and inside else ():
                 yield from (
                     _Part(inner, runs, costs.own(inner).arithmetic().times(runs))
@@ -219,7 +229,7 @@ def _row(part: _Part, sources: Sources) -> CostRow:
     return CostRow(
         name=instruction.name, opcode=instruction.written, computation=_parent(instruction).name,
         shape=shape_text(instruction.shape), runs=part.runs, cost=part.cost, bound=part.bound,
-        roof_seconds=part.roof_seconds, seconds=part.seconds,
+        roof_seconds=part.roof_seconds, seconds=part.seconds, predicted=part.predicted,
         op_name=instruction.metadata.op_name if instruction.metadata is not None else "",
         source=f"{place.file}:{place.line}" if place is not None else "",
         line=instruction.location.line if instruction.location is not None else None,
@@ -231,7 +241,7 @@ def _grouped(parts: Iterable[_Part], key: Any) -> list[CostRow]:
     for part in parts:
         row = CostRow(
             name="", runs=part.runs, cost=part.cost, bound=part.bound, roof_seconds=part.roof_seconds,
-            seconds=part.seconds,
+            seconds=part.seconds, predicted=part.predicted,
         )  # fmt: skip
         groups.setdefault(key(part.instruction), []).append(row)
     return [total_row(rows, name) for name, rows in groups.items()]

@@ -1,0 +1,254 @@
+"""The model of how long kernels take: predictions, the fit of its figures, calibration, and where that is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from json_schemas import check_json
+
+from hlotool.analysis.figures import BUILT_IN
+from hlotool.analysis.performance import FIGURES, Performance, Sample, fitted
+from hlotool.codegen.machine import Machine, default_machine, named
+from hlotool.driver import predict
+from hlotool.harness import calibration
+from hlotool.harness.advice import advise, measured
+from hlotool.ir import Module
+from hlotool.runtime.cache import default_cache
+from hlotool.runtime.performance import built_in, keep_performance, performance_of
+from hlotool.text.parser import parse
+
+V3 = named("x86-64-v3")
+
+
+def chain(length: int) -> Module:
+    return parse(f"""HloModule chain
+ENTRY e {{
+  a = f32[{length}] parameter(0)
+  b = f32[{length}] parameter(1)
+  c = f32[{length}] multiply(a, b)
+  ROOT d = f32[{length}] exponential(c)
+}}""")
+
+
+def square(size: int) -> Module:
+    return parse(f"""HloModule square
+ENTRY e {{
+  a = f32[{size},{size}] parameter(0)
+  ROOT d = f32[{size},{size}] dot(a, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}""")
+
+
+def predicted_seconds(module: Module, threads: int = 1) -> float:
+    return predict(module, machine=V3, threads=threads, performance=built_in(V3, threads)).seconds
+
+
+@pytest.mark.parametrize("level", sorted(BUILT_IN))
+def test_every_level_has_every_figure_and_all_are_positive(level: str) -> None:
+    assert set(BUILT_IN[level]) == set(FIGURES)
+    assert all(figure > 0 for figure in BUILT_IN[level].values())
+
+
+@pytest.mark.parametrize("make", [chain, square])
+def test_more_work_takes_longer(make: Callable[[int], Module]) -> None:
+    times = [predicted_seconds(make(size)) for size in (16, 64, 256, 1024)]
+    assert times == sorted(times)
+    assert 0 < times[0] < 1e-5  # seconds, not nanoseconds
+    assert times[-1] > 2 * times[0]
+
+
+def test_threads_share_what_is_long_and_nothing_else() -> None:
+    assert predicted_seconds(square(512), 2) < 0.7 * predicted_seconds(square(512), 1)
+    assert predicted_seconds(chain(64), 2) == pytest.approx(predicted_seconds(chain(64), 1))
+
+
+def test_loops_count_as_often_as_they_run() -> None:
+    def looped(trips: int) -> Module:
+        return parse(f"""HloModule looped
+body {{
+  p = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[64,64] get-tuple-element(p), index=1
+  y = f32[64,64] dot(x, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  o = s32[] constant(1)
+  j = s32[] add(i, o)
+  ROOT r = (s32[], f32[64,64]) tuple(j, y)
+}}
+condition {{
+  p = (s32[], f32[64,64]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant({trips})
+  ROOT c = pred[] compare(i, n), direction=LT
+}}
+ENTRY e {{
+  x = f32[64,64] parameter(0)
+  o = s32[] constant(0)
+  s = (s32[], f32[64,64]) tuple(o, x)
+  l = (s32[], f32[64,64]) while(s), condition=condition, body=body
+  ROOT r = f32[64,64] get-tuple-element(l), index=1
+}}""")
+
+    assert predicted_seconds(looped(200)) == pytest.approx(2 * predicted_seconds(looped(100)), rel=0.1)
+
+
+def test_arrays_that_others_have_pushed_out_of_the_caches_take_longer() -> None:
+    alone = predict(chain(1000), machine=V3, threads=1, performance=built_in(V3, 1)).prediction
+    text = """HloModule between
+ENTRY e {
+  a = f32[1000] parameter(0)
+  big = f32[30000000] parameter(1)
+  t = f32[30000000] negate(big)
+  u = (f32[1000], f32[30000000]) tuple(a, t)
+  v = (f32[1000], f32[30000000]) opt-barrier(u)
+  w = f32[1000] get-tuple-element(v), index=0
+  x = f32[1000] exponential(w)
+  y = f32[30000000] get-tuple-element(v), index=1
+  ROOT r = (f32[1000], f32[30000000]) tuple(x, y)
+}"""
+    far = predict(parse(text), machine=V3, threads=1, performance=built_in(V3, 1)).prediction
+    small = next(k for k in far.kernels if k.instruction.shape.size == 1000)
+    assert small.amounts["read memory"] == pytest.approx(4000, rel=0.05)
+    assert "read memory" not in alone.kernels[0].amounts
+
+
+def test_the_fit_finds_the_figures_that_made_the_times() -> None:
+    truth = {"start": 20.0, "vector": 0.5, "read L2": 0.01}
+    works = [{"start": 1.0, "vector": v, "read L2": b} for v in (1.0, 100.0, 9000.0) for b in (1.0, 1e4, 1e6)]
+    samples = [Sample(work, sum(truth[name] * work[name] for name in work)) for work in works]
+    found = fitted(samples, {"start": 5.0, "vector": 2.0, "read L2": 0.1}, trust=1e-3)
+    assert found == pytest.approx(truth, rel=0.05)
+    spoilt = fitted([*samples, Sample(works[0], 1e6)], {"start": 5.0, "vector": 2.0, "read L2": 0.1}, trust=1e-3)
+    assert spoilt == pytest.approx(truth, rel=0.6)  # one that nothing explains is no reason to give up the others
+    assert found == fitted(samples, {"start": 5.0, "vector": 2.0, "read L2": 0.1}, trust=1e-3)
+
+
+def test_what_no_kernel_says_anything_of_stays_as_it_was() -> None:
+    found = fitted([Sample({"start": 1.0}, 40.0)] * 50, {"start": 20.0, "sort": 3.0})
+    assert found["sort"] == pytest.approx(3.0)
+    assert found["start"] == pytest.approx(40.0, rel=0.1)
+
+
+# ---- calibration
+
+
+def test_calibration_finds_a_machine_that_is_twice_as_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that says twice what is predicted."""
+    names = ("functions", "rows of 64 x 1000", "product 1 x 64 x 64 x 64", "algorithms")
+    chosen = [pair for pair in calibration.synthetic_modules() if pair[0] in names]
+    monkeypatch.setattr(calibration, "synthetic_modules", lambda: iter(chosen))
+
+    def clock(module: Module, machine: Machine, threads: int) -> Any:
+        forecast = predict(module, machine=machine, threads=threads, performance=built_in(machine, threads))
+        steps = [
+            SimpleNamespace(kind="kernel", instruction=k.instruction, count=k.runs, seconds=2 * k.seconds)
+            for k in forecast.prediction.kernels
+        ]
+        return SimpleNamespace(module=forecast.module, steps=steps)
+
+    found = calibration.calibrate(V3, 1, measure=clock)
+    assert found.kernels >= len(names)
+    assert found.error < 0.3 < found.error_before  # 24 kernels, against the trust in 70 figures
+    assert found.performance.origin == "calibrated"
+
+
+def test_every_synthetic_module_can_be_predicted() -> None:
+    for name, text in calibration.synthetic_modules():
+        assert predict(parse(text), machine=V3, threads=1, performance=built_in(V3, 1)).seconds > 0, name
+
+
+def test_real_kernels_are_timed() -> None:
+    name, text = next(calibration.synthetic_modules())
+    machine = default_machine()
+    profile = calibration.measured(parse(text), machine, 1, seconds=0.01)
+    assert calibration.samples_of(profile, built_in(machine, 1), machine, 1), name
+
+
+def test_a_calibration_is_kept_by_processor_and_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HLOTOOL_CACHE", str(tmp_path / "cache"))
+    mine = Performance(cpu=V3.cpu, threads=2, origin="calibrated", figures={name: 1.5 for name in FIGURES})
+    assert keep_performance(V3, mine)
+    assert performance_of(V3, 2).performance == mine
+    assert performance_of(V3, 1).performance.origin == "built in"
+    assert performance_of(named("x86-64-v2"), 2).performance.cpu == "generic"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"figures": {"start": -1}}', b"\xff" * 100])
+def test_a_corrupt_calibration_is_ignored_with_a_note(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes
+) -> None:
+    monkeypatch.setenv("HLOTOOL_CACHE", str(tmp_path / "cache"))
+    mine = Performance(cpu=V3.cpu, threads=1, origin="calibrated", figures=BUILT_IN["generic"])
+    assert keep_performance(V3, mine)
+    (file,) = (tmp_path / "cache").glob("*.hlo-cache")
+    cache = default_cache()
+    assert cache is not None
+    if content == b"":
+        file.write_bytes(b"torn")
+    else:
+        assert cache.put(file.name.removesuffix(".hlo-cache"), content)
+    found = performance_of(V3, 1)
+    assert found.performance.origin == "built in"
+    assert "hlotool doctor --calibrate" in found.note
+
+
+# ---- advice
+
+_BARRIER = """HloModule barrier
+ENTRY e {
+  a = f64[300,40] parameter(0)
+  b = f64[300,40] exponential(a)
+  c = f64[300,40] opt-barrier(b)
+  ROOT d = f64[300,40] negate(c)
+}"""
+
+
+def test_advice_is_predicted_and_measured() -> None:
+    module, machine = parse(_BARRIER), default_machine()
+    _, found = advise(module, machine, 1)
+    kinds = {one.kind: one for one in found}
+    assert {"barrier", "f64-to-f32"} <= set(kinds)
+    assert [one.gain for one in found] == sorted((one.gain for one in found), reverse=True)
+    tried = measured(module, kinds["barrier"], machine, 1, seconds=0.02)
+    assert tried.trial is not None
+    assert tried.trial.verdict == "ok"
+    assert tried.trial.low <= tried.trial.high
+    other = measured(module, kinds["f64-to-f32"], machine, 1, seconds=0.02)
+    assert other.trial is not None
+    assert other.trial.verdict == "not comparable"
+
+
+def test_advise_through_a_process(hlotool: Any, tmp_path: Path) -> None:
+    file = tmp_path / "barrier.hlo"
+    file.write_text(_BARRIER)
+    done = hlotool("advise", str(file), "--threads", "1")
+    assert done.returncode == 0
+    assert "barrier.hlo:5" in done.stdout
+    answer = check_json(hlotool("advise", str(file), "--measure", "--time", "0.01", "--format", "json").stdout)
+    changes = {change["change"]: change for change in answer["changes"]}
+    assert changes["barrier"]["measured"]["verdict"] == "ok"
+    assert changes["barrier"]["effect"] == "same"
+    assert json.dumps(answer)
+
+
+def test_what_cannot_be_tried_says_so(hlotool: Any, tmp_path: Path) -> None:
+    file = tmp_path / "turned.hlo"
+    file.write_text("""HloModule turned
+ENTRY e {
+  a = f32[700,300] parameter(0)
+  ROOT b = f32[300,700] transpose(a), dimensions={1,0}
+}""")
+    done = hlotool("advise", str(file), "--measure", "--time", "0.01")
+    assert done.returncode == 0
+    assert "results: not tried" in done.stdout
+    assert "not measured: the changed program cannot be made from here" in done.stdout
+
+
+def test_doctor_refuses_to_calibrate_what_does_not_run_here(hlotool: Any) -> None:
+    done = hlotool("doctor", "--calibrate", "--cpu", "rv64gcv")
+    assert done.returncode == 4
+    assert "does not run here" in done.stderr
+    assert hlotool("doctor", "--threads", "1").returncode == 2
