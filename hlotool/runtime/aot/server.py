@@ -29,7 +29,7 @@ def check_servable(functions: Sequence[str]) -> None:
     """UnsupportedError for a library whose calls ask for `functions` of their context: a server has none."""
     if functions:
         raise UnsupportedError(
-            f"a server has no function for {', '.join(functions)}: build the library, and serve it by a program that has"
+            f"a server has no function for {', '.join(functions)}: serve its library by a program of yours"
         )
 
 
