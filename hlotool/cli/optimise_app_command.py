@@ -72,6 +72,7 @@ class AppOptions:
     reference: str
     precisions: tuple[str, ...]
     targets: tuple[str, ...]
+    levels: tuple[str, ...]
     cores: int | None
     seconds: float
     limit: float
@@ -154,6 +155,10 @@ def _targets(context: click.Context, parameter: click.Parameter, values: Sequenc
 @click.option(
     "--cpu", "targets", callback=_targets, multiple=True, metavar="NAME",
     help="Processors to compile for, as for compile, which this one has to be like; 'host' is this one.",
+)
+@click.option(
+    "-O", "levels", type=click.Choice(["0", "1", "2", "3"]), multiple=True, default=("2", "3", "1"), show_default=True,
+    help="Passes by effort to try, the usual ones first.",
 )
 @click.option("--cores", type=click.IntRange(1, 1024), metavar="N", help="Cores to use. [default: all]")
 @click.option(
@@ -261,10 +266,11 @@ def _space(options: AppOptions, modules: Sequence[Module]) -> Space:
         raise InputError(f"the modules have batches of {', '.join(map(str, sorted(own)))}: one application has one")
     batch = own.pop()
     counts = [1 << n for n in range(cores.bit_length()) if 1 << n < cores]
+    levels = tuple(f"O{digit}" for digit in dict.fromkeys(options.levels))
     return Space(
         cores=cores,
         knobs=(
-            Knob(name="level", values=("O2", "O3", "O1"), meaning="passes, as of compile -O"),
+            Knob(name="level", values=levels, meaning="passes, as of compile -O"),
             Knob(name="precision", values=options.precisions, meaning="of products, or of all values; sums are f32"),
             Knob(name="target", values=options.targets, meaning="processor, as of compile --cpu"),
             Knob(
