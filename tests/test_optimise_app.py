@@ -639,8 +639,10 @@ def children_of(process: int) -> list[int]:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked at in /proc")
 def test_a_replica_that_dies_is_started_again(built: Path, tmp_path: Path) -> None:
     with serving(built, tmp_path, "--replicas", "2") as (connection, process):
-        before = children_of(process.pid)
-        assert len(before) == 2
+        before: list[int] = []
+        while len(before) < 2:  # which it starts once it listens
+            assert process.poll() is None
+            before = children_of(process.pid)
         for replica in before:
             os.kill(replica, signal.SIGKILL)
         assert ask(connection, "GET", "/health")[0] == 200  # waits until one is there
