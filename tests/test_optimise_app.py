@@ -28,7 +28,6 @@ import pytest
 from conftest import ROOT, Run, environment
 from json_schemas import check_json
 
-from hlotool.driver.specialise import bind
 from hlotool.evaluate import evaluate
 from hlotool.harness.application.batching import Case, case_of, own_batch, with_batch
 from hlotool.harness.application.energy import Reading, joules_between, read_energy
@@ -36,7 +35,7 @@ from hlotool.harness.application.journal import Entry, open_journal
 from hlotool.harness.application.measure import Figures, Result, measure_configuration
 from hlotool.harness.application.pareto import nothing_beats
 from hlotool.harness.application.predict import Expectation, figures_for
-from hlotool.harness.application.replica import Application, error_of, make_case
+from hlotool.harness.application.replica import Application, bound, error_of, make_case
 from hlotool.harness.application.search import Row, _next
 from hlotool.harness.application.space import Configuration, Knob, Space, configuration_of
 from hlotool.harness.archive import to_bits
@@ -194,12 +193,12 @@ def test_a_batch_over_something_else_is_refused(name: str) -> None:
 def test_parameters_become_constants() -> None:
     module = parse(ROWS)
     x, w = random_inputs(module, 0)
-    bound = bind(module, {"w": w})
-    assert [p.name for p in bound.entry.parameters] == ["x"]
-    np.testing.assert_array_equal(evaluate(bound, [x])[0], evaluate(module, [x, w])[0])
+    changed = bound(module, {"w": w})
+    assert [p.name for p in changed.entry.parameters] == ["x"]
+    np.testing.assert_array_equal(evaluate(changed, [x])[0], evaluate(module, [x, w])[0])
     for name, array in (("v", w), ("w", w.T), ("w", w.astype(np.float64))):
         with pytest.raises(InputError):
-            bind(module, {name: array})
+            bound(module, {name: array})
 
 
 # ---- numbers and energy

@@ -24,13 +24,12 @@ from hlotool.cli.progress import progress
 from hlotool.cli.words import say
 from hlotool.codegen.machine import default_machine, named, runs_here
 from hlotool.driver.library import LibraryOptions, build_library
-from hlotool.driver.specialise import bind
 from hlotool.harness.application.batching import own_batch, with_batch
 from hlotool.harness.application.energy import read_energy
 from hlotool.harness.application.journal import open_journal
 from hlotool.harness.application.measure import cores_here
 from hlotool.harness.application.pareto import GOALS, cost_for
-from hlotool.harness.application.replica import Application, machine_for, make_case
+from hlotool.harness.application.replica import Application, bound, machine_for, make_case
 from hlotool.harness.application.search import Row, Settings, search
 from hlotool.harness.application.space import PRECISIONS, UNAVAILABLE, Configuration, Knob, Space
 from hlotool.harness.archive import from_bits
@@ -228,7 +227,7 @@ def _loaded(options: AppOptions) -> tuple[Application, dict[str, Source]]:
     """The modules by the names of their entries; the sources have their weights in them."""
     found: dict[str, Source] = {}
     texts: dict[str, str] = {}
-    bound: dict[str, dict[str, npt.NDArray[Any]]] = {}
+    weights_of: dict[str, dict[str, npt.NDArray[Any]]] = {}
     weights = {} if options.weights is None else arrays_named(options.weights)
     used: set[str] = set()
     for file in options.files:
@@ -244,12 +243,12 @@ def _loaded(options: AppOptions) -> tuple[Application, dict[str, Source]]:
         entry = "run" if len(options.files) == 1 else identifier(stem)
         if entry in found:
             raise click.UsageError(f"two files are called {entry}: an entry is named by its file")
-        texts[entry], bound[entry] = print_module(module), _typed(module, own, weights)
-        found[entry] = Source(Path(read.name).name, read.digest, bind(module, bound[entry]))
+        texts[entry], weights_of[entry] = print_module(module), _typed(module, own, weights)
+        found[entry] = Source(Path(read.name).name, read.digest, bound(module, weights_of[entry]))
     missing = sorted(set(weights) - used)
     if missing:
         raise InputError(f"{options.weights}: {missing[0]} is the name of no parameter")
-    return Application(entries=texts, weights=bound, over=options.over), found
+    return Application(entries=texts, weights=weights_of, over=options.over), found
 
 
 def _typed(

@@ -11,8 +11,6 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-import numpy.typing as npt
-
 from hlotool.analysis.dimensions import Dimensions
 from hlotool.ir import (
     ELEMENT_TYPES,
@@ -27,7 +25,6 @@ from hlotool.ir import (
     UnsupportedError,
     VerificationError,
     clone_module,
-    dtype_of,
     literal,
 )
 from hlotool.ir.verifier import check
@@ -76,23 +73,23 @@ def specialise(module: Module, settings: Mapping[str, str]) -> Specialised:
     return Specialised(copy, tuple(notes))
 
 
-def bind(module: Module, arrays: Mapping[str, npt.NDArray[Any]]) -> Module:
-    """A copy of a valid module in which constants are in the place of parameters: `arrays` by their names.
+def bind(module: Module, values: Mapping[str, Literal]) -> Module:
+    """A copy of a valid module in which constants are in the place of parameters: `values` by their names.
 
-    InputError for arrays that no parameter fits; UnsupportedError where the module names parameters by number.
+    InputError for values that no parameter fits; UnsupportedError where the module names parameters by number.
     """
-    if not arrays:
+    if not values:
         return module
     copy = clone_module(module)
-    for name, array in arrays.items():
+    for name, value in values.items():
         parameter = next((one for one in copy.entry.parameters if one.name == name), None)
         if parameter is None:
             known = ", ".join(f"{one.name} {one.shape}" for one in copy.entry.parameters[:8])
             raise InputError(f"{name}: no parameter is called so; there are {known}")
         shape = parameter.shape
-        if not shape.is_array or array.shape != shape.dimensions or array.dtype != dtype_of(shape.element_type):
-            raise InputError(f"{name}: expected {shape}, got {array.dtype} of shape {list(array.shape)}")
-        _put_constant(copy, parameter, Literal(shape.without_layout(), array), name)
+        if value.shape != shape.without_layout():
+            raise InputError(f"{name}: expected {shape}, got {value.shape}")
+        _put_constant(copy, parameter, value, name)
     check(copy)
     return copy
 

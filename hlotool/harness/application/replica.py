@@ -25,12 +25,14 @@ from hlotool.harness.application.batching import Arrays, Case, case_of, with_bat
 from hlotool.harness.application.energy import Reading, joules_between, read_energy
 from hlotool.harness.application.space import Configuration
 from hlotool.harness.resident import measure_resident
-from hlotool.ir import ExecutionError, Module, UnsupportedError
+from hlotool.ir import ExecutionError, Module, UnsupportedError, literal
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 from hlotool.text.parser import parse
 
-__all__ = ["Application", "Job", "Report", "error_of", "load_application", "machine_for", "make_case", "run_replica"]
+__all__ = [
+    "Application", "Job", "Report", "bound", "error_of", "load_application", "machine_for", "make_case", "run_replica",
+]  # fmt: skip
 
 _SAMPLES = 2000
 """Times of a replica that are kept."""
@@ -47,7 +49,7 @@ class Application:
     over: tuple[str, ...] = ()
 
     def modules(self) -> dict[str, Module]:
-        return {name: bind(parse(text), self.weights[name]) for name, text in self.entries.items()}
+        return {name: bound(parse(text), self.weights[name]) for name, text in self.entries.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,11 @@ class Report:
     seconds: tuple[float, ...] = ()
     joules: float | None = None
     peak_bytes: int | None = None
+
+
+def bound(module: Module, weights: Mapping[str, npt.NDArray[Any]]) -> Module:
+    """The module with weights, by the names of parameters, as constants; InputError where one does not fit."""
+    return bind(module, {name: literal(array) for name, array in weights.items()})
 
 
 def load_application(folder: str) -> Application:
