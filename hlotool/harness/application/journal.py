@@ -54,7 +54,7 @@ def open_journal(path: Path, about: Mapping[str, Any]) -> Journal:
     header = json.loads(json.dumps({"schema_version": _VERSION, "kind": "optimise-app-journal", **about}))
     try:
         data = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         data = b""
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
