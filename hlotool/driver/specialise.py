@@ -87,7 +87,7 @@ def bind(module: Module, values: Mapping[str, Literal]) -> Module:
             known = ", ".join(f"{one.name} {one.shape}" for one in copy.entry.parameters[:8])
             raise InputError(f"{name}: no parameter is called so; there are {known}")
         shape = parameter.shape
-        if value.shape != shape.without_layout():
+        if value.shape.without_layout() != shape.without_layout():
             raise InputError(f"{name}: expected {shape}, got {value.shape}")
         _put_constant(copy, parameter, value, name)
     check(copy)
