@@ -223,6 +223,13 @@ TABLE = {
     "new-pass": Row(main="fold-twice", says="pyproject.toml", stdin=False, codes={2: "dce"}),
     "opt": Row(main="FILE -p none", says="add(", codes={5: "FILE -p none -o absent/out"},
                endless="endless.hlo --check-each evaluate -o out.hlo"),
+    "optimise-app": Row(
+        main="FILE -o out --budget 0s --time 0 --cores 1 --no-image", says="chosen:", steady=False,
+        json="--format json", kind="optimise-app",
+        codes={2: "FILE", 4: "unknown.hlo -o out --no-image",
+               5: "FILE -o small.hlo/out --no-image --budget 0s"},
+        endless="endless.hlo -o out --no-image",
+    ),
     "passes": Row(main="cse", says="cse", stdin=False, json="--format json", kind="passes"),
     "profile": Row(main="FILE --runs 1", says="sum", steady=False, json="--format json", kind="profile",
                    codes={4: "unknown.hlo", 5: "FILE --runs 1 -o absent/out"}, endless="endless.hlo"),

@@ -600,6 +600,23 @@ _ROWS = (
           "an error."),
     _kind(4124, "rewrite broadcast-canonicalizer", "transpose-first", "a broadcast keeps the order of dimensions",
           "The operand, which is smaller, is transposed first."),
+    _kind(4230, "rewrite change-precision", "product", "a product reads narrower numbers",
+          "Its operands are rounded to the type that the pass is told; it is added up in the type of its result.",
+          _main("x = f32[8,64] parameter(0)\nw = f32[64,8] parameter(1)\n"
+                "ROOT y = f32[8,8] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+          "change-precision"),
+    _kind(4231, "rewrite change-precision", "value", "a value is computed in a narrower type",
+          "With scope=values: its operands are rounded, and it is widened where something reads it that is not "
+          "computed in the narrower type.",
+          _main("x = f32[64] parameter(0)\nROOT y = f32[64] tanh(x)"), "change-precision{scope=values}"),
+    _kind(4232, "refuse change-precision", "kept", "an instruction keeps its precision: it is to",
+          "The option keep finds its name.",
+          _main("x = f32[64] parameter(0)\nROOT y = f32[64] tanh(x)"), "change-precision{scope=values,keep=y}"),
+    _kind(4233, "refuse change-precision", "asked-for", "a product keeps the precision that it asks for",
+          "It has an algorithm, or an operand_precision of high or highest.",
+          _main("x = f32[8,64] parameter(0)\nw = f32[64,8] parameter(1)\nROOT y = f32[8,8] dot(x, w), "
+                "lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}"),
+          "change-precision"),
     _kind(4197, "rewrite grad", "differentiate", "a module computes gradients", "The entry returns the gradients of a "
           "scalar result by parameters; `given` instructions are `made` to so many.",
           _main("x = f32[3] parameter(0)\ny = f32[3] tanh(x)\nROOT d = f32[] dot(y, y), lhs_contracting_dims={0}, "

@@ -50,6 +50,7 @@ COMMANDS: dict[str, str] = {
     "memory": "Show what memory a module takes, when, and for what.",
     "new-pass": "Make a package that adds a pass to hlotool, or a rule, a command, a backend.",
     "opt": "Apply passes: HLO in, HLO out.",
+    "optimise-app": "Choose how modules run best here; build the library, and an image that serves it.",
     "passes": "List passes and pipelines, or explain one.",
     "profile": "Show where the time goes: native time per instruction, trace, flame graph.",
     "query": "Find the instructions that an expression describes.",

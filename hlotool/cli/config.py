@@ -3,6 +3,8 @@
     [pipelines]
     mine = "simplify,fusion{max-ops=64}"
 
+What ``hlotool optimise-app`` chose stands there, too, in a table [application], for those who read it.
+
 It is looked for in the working directory and then in the folders above it; ``HLOTOOL_CONFIG`` names another file.
 """
 
@@ -24,9 +26,9 @@ def named_pipelines() -> dict[str, str]:
     if path is None:
         return {}
     content = _read(path)
-    unknown = sorted(set(content) - {"pipelines"})
+    unknown = sorted(set(content) - {"pipelines", "application"})
     if unknown:
-        raise click.UsageError(f"{path}: there is no table [{unknown[0]}]; hlotool knows [pipelines]")
+        raise click.UsageError(f"{path}: there is no table [{unknown[0]}]; hlotool knows [pipelines] and [application]")
     pipelines = content.get("pipelines", {})
     if not isinstance(pipelines, dict) or not all(isinstance(text, str) for text in pipelines.values()):
         raise click.UsageError(f'{path}: [pipelines] has lines like  mine = "simplify,fusion"')

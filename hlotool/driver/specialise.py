@@ -30,7 +30,7 @@ from hlotool.ir import (
 from hlotool.ir.verifier import check
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["BATCH", "Specialised", "specialise"]
+__all__ = ["BATCH", "Specialised", "bind", "specialise"]
 
 BATCH = "batch"
 """What the dimensions of parameters without a fixed size are called together."""
@@ -71,6 +71,27 @@ def specialise(module: Module, settings: Mapping[str, str]) -> Specialised:
     except VerificationError as error:
         raise UnsupportedError("the new sizes do not fit together", error.diagnostics) from None
     return Specialised(copy, tuple(notes))
+
+
+def bind(module: Module, values: Mapping[str, Literal]) -> Module:
+    """A copy of a valid module in which constants are in the place of parameters: `values` by their names.
+
+    InputError for values that no parameter fits; UnsupportedError where the module names parameters by number.
+    """
+    if not values:
+        return module
+    copy = clone_module(module)
+    for name, value in values.items():
+        parameter = next((one for one in copy.entry.parameters if one.name == name), None)
+        if parameter is None:
+            known = ", ".join(f"{one.name} {one.shape}" for one in copy.entry.parameters[:8])
+            raise InputError(f"{name}: no parameter is called so; there are {known}")
+        shape = parameter.shape
+        if value.shape.without_layout() != shape.without_layout():
+            raise InputError(f"{name}: expected {shape}, got {value.shape}")
+        _put_constant(copy, parameter, value, name)
+    check(copy)
+    return copy
 
 
 def _parameter(module: Module, name: str) -> Instruction | None:
@@ -223,14 +244,18 @@ def _number(one: Instruction) -> float:
 
 def _make_constant(module: Module, number: int, name: str, text: str) -> None:
     """Put a constant in the place of a scalar parameter."""
-    entry = module.entry
-    parameter = entry.parameters[number]
+    parameter = module.entry.parameters[number]
     if not parameter.shape.is_scalar:
         raise InputError(f"{name}={text}: {parameter.name} is {parameter.shape}, only scalars become constants")
+    _put_constant(module, parameter, _value(parameter.shape, name, text), f"{name}={text}")
+
+
+def _put_constant(module: Module, parameter: Instruction, value: Literal, what: str) -> None:
+    entry, number = module.entry, parameter.parameter_number
     stated = [key for key in _BY_NUMBER if key in module.attributes]
     if stated:
-        raise UnsupportedError(f"{name}={text}: {stated[0]} names parameters by number, so that none can be taken out")
-    constant = Instruction("constant", parameter.shape, (), {"literal": _value(parameter.shape, name, text)})
+        raise UnsupportedError(f"{what}: {stated[0]} names parameters by number, so that none can be taken out")
+    constant = Instruction("constant", parameter.shape, (), {"literal": value})
     constant.origins, constant.location = parameter.origins or (parameter.name,), parameter.location
     entry.add(constant, before=parameter)
     parameter.replace_all_uses(constant)

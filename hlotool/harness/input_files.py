@@ -16,7 +16,7 @@ from hlotool.ir import InputError, Literal, Module, ParseError, Shape
 if TYPE_CHECKING:
     from hlotool.text.load import Snapshot
 
-__all__ = ["arrays_of", "module_inputs", "read_inputs", "recorded_arrays"]
+__all__ = ["arrays_named", "arrays_of", "module_inputs", "read_inputs", "recorded_arrays"]
 
 _Read = Callable[[str, Shape], npt.NDArray[Any]]
 
@@ -30,6 +30,20 @@ def module_inputs(module: Module, path: str | None, seed: int) -> list[npt.NDArr
     (arrays,) = read_inputs(path, inputs, shapes, 1)
     check_arrays(inputs, arrays, shapes)
     return arrays
+
+
+def arrays_named(path: str) -> dict[str, npt.NDArray[Any]]:
+    """All arrays of an archive of NumPy or of safetensors by their names; InputError where it is none."""
+    if path.endswith(".safetensors"):
+        with Safetensors(path) as tensors:
+            return {name: tensors.read(name) for name in sorted(tensors.names)}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name: read_member(archive, path, name) for name in sorted(members(archive))}
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except DAMAGED as error:
+        raise InputError(f"{path}: not an .npz archive of arrays") from error
 
 
 def read_inputs(

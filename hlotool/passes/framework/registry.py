@@ -41,6 +41,7 @@ PASSES: dict[str, str] = {
     "bitcast-convert-reshaper": "expand.bitcast_convert_reshaper:BitcastConvertReshaper",
     "broadcast-canonicalizer": "expand.broadcast_canonicalizer:BroadcastCanonicalizer",
     "call-inliner": "simplify.call_inliner:CallInliner",
+    "change-precision": "expand.change_precision:ChangePrecision",
     "cholesky-expander": "expand.cholesky_expander:CholeskyExpander",
     "comparison-expander": "expand.comparison_expander:ComparisonExpander",
     "computation-deduplicator": "simplify.computation_deduplicator:ComputationDeduplicator",

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from hlotool.codegen.machine import host
 from hlotool.ir import ExecutionError, UnsupportedError
 
-__all__ = ["linked", "linked_wasm", "shared_name"]
+__all__ = ["has_c_compiler", "linked", "linked_program", "linked_wasm", "shared_name"]
 
 _STACK = 1 << 20
 """Bytes of the stack in a module of WebAssembly; it lies below all else, so that what goes past its end is stopped."""
@@ -56,6 +56,31 @@ def linked_wasm(data: bytes, exported: Sequence[str]) -> bytes:
     options = ["--no-entry", "--stack-first", "-z", f"stack-size={_STACK}", "-o", "linked.wasm", "object.o"]
     exports = [f"--export={name}" for name in exported]
     return _linked([*command, *exports, *options], {"object.o": data}, "linked.wasm")
+
+
+def linked_program(objects: Sequence[bytes], files: Mapping[str, bytes], triple: str) -> bytes:
+    """The program of the C source among `files` and some objects: one file that needs no other, whatever is installed.
+
+    UnsupportedError names the ways to a compiler where there is none for `triple`; ExecutionError has what one says.
+    """
+    command = next(_compilers(triple), None)
+    if command is None:
+        raise UnsupportedError(f"no C compiler for {triple}: install one (cc), or pip install 'hlotool[build]' (zig)")
+    if command[-2:-1] == ["-target"]:  # zig has one C library that can be linked in, musl
+        command = [*command[:-1], command[-1].replace("-gnu", "-musl")]
+    inputs = {**files, **{f"object{number}.o": data for number, data in enumerate(objects)}}
+    sources = [name for name in inputs if name.endswith((".c", ".o"))]
+    options = ["-std=gnu11", "-O2", "-s", "-static", "-pthread", "-Wl,--build-id=none"]
+    return _linked([*command, *options, "-o", "program", *sources], inputs, "program")
+
+
+def has_c_compiler(triple: str) -> bool:
+    """Whether `linked_program` has what it takes."""
+    return next(_compilers(triple), None) is not None
+
+
+def _compilers(triple: str) -> Iterator[list[str]]:
+    return (command for command in _commands(triple) if command != ["ld.lld"])
 
 
 def _linked(words: Sequence[str], files: Mapping[str, bytes], output: str) -> bytes:
