@@ -212,7 +212,8 @@ EXAMPLES: dict[str, str] = {
     "stablehlo.dynamic_slice": f"""
   {_MATRIX}
   %i = stablehlo.constant dense<1> : tensor<i64>
-  %0 = stablehlo.dynamic_slice %m, %i, %i, sizes = [1, 2] : (tensor<2x3xi32>, tensor<i64>, tensor<i64>) -> tensor<1x2xi32>
+  %0 = stablehlo.dynamic_slice %m, %i, %i, sizes = [1, 2]
+    : (tensor<2x3xi32>, tensor<i64>, tensor<i64>) -> tensor<1x2xi32>
   check.expect_eq_const %0, dense<[[5, 6]]> : tensor<1x2xi32>""",
     "stablehlo.dynamic_update_slice": f"""
   {_MATRIX}
@@ -250,7 +251,8 @@ EXAMPLES: dict[str, str] = {
   check.expect_eq_const %0, dense<[-2, -2]> : tensor<2xi32>""",
     "stablehlo.dot_general": f"""
   {_MATRIX}
-  %0 = stablehlo.dot_general %m, %m, batching_dims = [0] x [0], contracting_dims = [1] x [1], precision = [DEFAULT, DEFAULT]
+  %0 = stablehlo.dot_general %m, %m, batching_dims = [0] x [0], contracting_dims = [1] x [1],
+    precision = [DEFAULT, DEFAULT]
     : (tensor<2x3xi32>, tensor<2x3xi32>) -> tensor<2xi32>
   check.expect_eq_const %0, dense<[14, 77]> : tensor<2xi32>""",
     "stablehlo.einsum": f"""
@@ -435,7 +437,8 @@ EXAMPLES: dict[str, str] = {
   check.expect_eq %1, %0 : tensor<2xi32>""",
     "stablehlo.composite": """
   %0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
-  %1 = stablehlo.composite "my.twice" %0 {composite_attributes = {n = 1 : i64}, decomposition = @twice, version = 1 : i32}
+  %1 = stablehlo.composite "my.twice" %0 {composite_attributes = {n = 1 : i64}, decomposition = @twice,
+    version = 1 : i32}
     : (tensor<2xi32>) -> tensor<2xi32>
   check.expect_eq_const %1, dense<[2, 4]> : tensor<2xi32>""",
     "func.call": """
@@ -462,15 +465,18 @@ EXAMPLES: dict[str, str] = {
     "stablehlo.all_reduce": f"""
   %0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
   %1 = "stablehlo.all_reduce"(%0) {_ADDER} {{replica_groups = dense<0> : tensor<1x1xi64>,
-    channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, use_global_device_ids}} : (tensor<2xi32>) -> tensor<2xi32>
+    channel_handle = #stablehlo.channel_handle<handle = 1, type = 0>, use_global_device_ids}}
+    : (tensor<2xi32>) -> tensor<2xi32>
   check.expect_eq %1, %0 : tensor<2xi32>""",
     "stablehlo.cross-replica-sum": """
   %0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
-  %1 = "stablehlo.cross-replica-sum"(%0) {replica_groups = dense<0> : tensor<1x1xi64>} : (tensor<2xi32>) -> tensor<2xi32>
+  %1 = "stablehlo.cross-replica-sum"(%0) {replica_groups = dense<0> : tensor<1x1xi64>}
+    : (tensor<2xi32>) -> tensor<2xi32>
   check.expect_eq %1, %0 : tensor<2xi32>""",
     "stablehlo.reduce_scatter": f"""
   %0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
-  %1 = "stablehlo.reduce_scatter"(%0) {_ADDER} {{scatter_dimension = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>}}
+  %1 = "stablehlo.reduce_scatter"(%0) {_ADDER} {{scatter_dimension = 0 : i64,
+    replica_groups = dense<0> : tensor<1x1xi64>}}
     : (tensor<2xi32>) -> tensor<2xi32>
   check.expect_eq %1, %0 : tensor<2xi32>""",
     "stablehlo.all_to_all": f"""
@@ -480,7 +486,8 @@ EXAMPLES: dict[str, str] = {
   check.expect_eq %1, %m : tensor<2x3xi32>""",
     "stablehlo.collective_broadcast": """
   %0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
-  %1 = "stablehlo.collective_broadcast"(%0) {replica_groups = dense<0> : tensor<1x1xi64>} : (tensor<2xi32>) -> tensor<2xi32>
+  %1 = "stablehlo.collective_broadcast"(%0) {replica_groups = dense<0> : tensor<1x1xi64>}
+    : (tensor<2xi32>) -> tensor<2xi32>
   check.expect_eq %1, %0 : tensor<2xi32>""",
     "stablehlo.collective_permute": """
   %0 = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
@@ -521,7 +528,9 @@ EXAMPLES: dict[str, str] = {
     "chlo.broadcast_power": _chlo_binary("broadcast_power", "2, 3", "3", "8, 27", "i32"),
     "chlo.broadcast_remainder": _chlo_binary("broadcast_remainder", "17, -17", "3", "2, -2", "i32"),
     "chlo.broadcast_shift_left": _chlo_binary("broadcast_shift_left", "1, 3", "2", "4, 12", "i32"),
-    "chlo.broadcast_shift_right_arithmetic": _chlo_binary("broadcast_shift_right_arithmetic", "-8, 8", "1", "-4, 4", "i32"),
+    "chlo.broadcast_shift_right_arithmetic": _chlo_binary(
+        "broadcast_shift_right_arithmetic", "-8, 8", "1", "-4, 4", "i32"
+    ),
     "chlo.broadcast_shift_right_logical": _chlo_binary("broadcast_shift_right_logical", "-8, 8", "28", "15, 0", "i32"),
     "chlo.broadcast_subtract": _chlo_binary("broadcast_subtract", "1, 2", "10", "-9, -8", "i32"),
     "chlo.broadcast_xor": _chlo_binary("broadcast_xor", "12, 10", "6", "10, 12", "i32"),
