@@ -53,7 +53,8 @@ def command(
     for file in files:
         source = read_source(file)
         if source.form != "hlo" and (in_place or check or diff):
-            raise click.UsageError(f"{file} is a protocol buffer; --in-place, --check and --diff are for HLO text")
+            what = "a protocol buffer" if source.is_message else "StableHLO"
+            raise click.UsageError(f"{file} is {what}; --in-place, --check and --diff are for HLO text")
         result = formatted(source, preset)
         text, lost = result.text, result.lost
         before = source.text or ""

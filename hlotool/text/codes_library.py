@@ -40,10 +40,10 @@ LIBRARY = (
     ),
     Page(
         "HLO0003", "a file of another tool",
-        "The file is not HLO but StableHLO or other MLIR, a jaxpr, LLVM IR, compiled code, or a model of ONNX, "
+        "The file is not HLO but bytecode of MLIR, a jaxpr, LLVM IR, compiled code, or a model of ONNX, "
         "TensorFlow or PyTorch.  HLO is what XLA compiles: jax.jit(f).lower(*arguments).as_text('hlo') in JAX, or what "
         "--xla_dump_to writes.",
-        "import hlotool\nhlotool.parse('module @jit_f { func.func public @main() { return } }')",
+        "import hlotool\nhlotool.parse('{ lambda ; a:f32[4]. let b:f32[4] = sin a in (b,) }')",
         "import hlotool\nhlotool.parse('x = f32[4] parameter(0)')", "python",
     ),
     Page(

@@ -1,7 +1,7 @@
 """Files of other tools that end up where HLO is expected: what they are, by how they begin, and how to get HLO.
 
 Nothing here begins as HLO does, in text or as a message: the first field of HLO's messages is never a number, and no
-text of HLO begins with ``module @``, a brace, ``#`` or ``;``.
+text of HLO begins with ``module @``, a brace, ``#`` or ``;``.  Text of MLIR is found here, too, and read elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ FOREIGN = "HLO0003"
 """The code of the error."""
 
 _FROM_JAX = "jax.jit(f).lower(*arguments).as_text('hlo')"
-_FROM_MLIR = f"HLO is what {_FROM_JAX} gives in JAX; XLA's xla-translate --stablehlo-to-hlo-text makes it of the file"
+_FROM_MLIR = (
+    "StableHLO is read in text: jax.jit(f).lower(*arguments).as_text() in JAX, exported.mlir_module() of jax.export; "
+    "stablehlo-translate --deserialize makes text of the file"
+)
 _FROM_MODEL = f"hlotool reads what XLA compiles: run the model in JAX, and take {_FROM_JAX}"
 _FROM_CODE = "this has been compiled already: hlotool takes the HLO that it was made from"
 

@@ -228,7 +228,7 @@ def _dense(reader: Reader, start: int) -> Literal:
         if match.group() == ">":
             end = match.start()
             break
-    if end is None:
+    if end is None or "tensor<" in cursor.text[begin : min(end, begin + 200)]:
         raise cursor.fail("'dense<' is not closed", start, cursor.line_end(start), code="HLO0106")
     body = cursor.text[begin:end]
     cursor.position = end + 1

@@ -19,7 +19,9 @@ from hlotool.ir import (
 )
 from hlotool.ir.builder import binary_computation
 from hlotool.ir.shape_inference import ShapeError
+from hlotool.ir.shape_inference import check as check_shape
 from hlotool.text.lexer import NAME
+from hlotool.text.stablehlo.dynamism import FOLDABLE
 from hlotool.text.stablehlo.operations import OPERATIONS, near
 from hlotool.text.stablehlo.quantised import through_floats
 from hlotool.text.stablehlo.scope import Refusal, Scope, Unknown, kept, known_shape, stored
@@ -91,6 +93,7 @@ class Program:
                     raise Refusal("the region does not end with a return")
                 raise Unknown
             results = [scope.get(value) for value in last.operands]
+            _drop_sizes(scope, results)
         finally:
             self._depth -= 1
         if broken:
@@ -119,7 +122,15 @@ class Program:
                 made = row.convert(scope, operation)
             if len(made) != len(operation.results):
                 raise Refusal(f"{operation.name} gives {len(made)} results, not {len(operation.results)}")
+            if self.diagnostics:  # nobody will verify the module
+                for instruction in made:
+                    check_shape(
+                        instruction.opcode, instruction.shape, [one.shape for one in instruction.operands],
+                        instruction.attributes,
+                    )  # fmt: skip
             own = kept(operation)
+            if len(operation.operands) > 1 or operation.name == "stablehlo.dynamic_iota":
+                scope.sizes += [one for one in map(scope.values.get, operation.operands) if one and not one.users]
             for value, instruction in zip(operation.results, made, strict=True):
                 self._check(operation, stored(value.type), instruction.shape)
                 scope.values[value] = instruction
@@ -253,6 +264,16 @@ class Program:
         if isinstance(plain, str) and plain:
             return plain
         return tiles_of(named, self.meshes) if isinstance(named, Mark) else None
+
+
+def _drop_sizes(scope: Scope, results: Sequence[Instruction]) -> None:
+    """Erase what was only computed to say sizes, which are parts of shapes now."""
+    sizes = list(scope.sizes)
+    while sizes:
+        one = sizes.pop()
+        if one.parent is scope.computation and not one.users and one not in results and one.opcode in FOLDABLE:
+            sizes += one.operands
+            scope.computation.erase(one)
 
 
 def _identifier(name: str) -> str:

@@ -17,7 +17,7 @@ from hlotool.text.stablehlo.reductions import gather_attributes
 from hlotool.text.stablehlo.scope import Refusal, Scope, integers, known_shape, number, unsupported
 from hlotool.text.stablehlo.tree import Operation
 
-__all__ = ["constant_numbers", "folded"]
+__all__ = ["FOLDABLE", "constant_numbers", "folded"]
 
 Array = np.ndarray[Any, Any]
 
@@ -90,6 +90,10 @@ _FOLDED = {
     *_BINARY, "divide", "remainder", "compare", "select", "convert", "reshape", "broadcast", "concatenate", "slice",
     "negate", "not", "clamp",
 }  # fmt: skip
+
+
+FOLDABLE = frozenset({*_FOLDED, "constant", "iota", "get-dimension-size"})
+"""Opcodes whose values `folded` can find."""
 
 
 def _folded(instruction: Instruction, operands: list[Array]) -> Array | None:

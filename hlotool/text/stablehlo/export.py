@@ -344,7 +344,8 @@ def _windowed(one: Instruction) -> dict[str, str]:
     if any(row.reversal for row in rows):
         raise Refused("its window is reversed")
     return {
-        "window_dimensions": integers_text([r.size for r in rows]), "window_strides": integers_text([r.stride for r in rows]),
+        "window_dimensions": integers_text([r.size for r in rows]),
+        "window_strides": integers_text([r.stride for r in rows]),
         "padding": padding_text(window),
     }  # fmt: skip
 

@@ -91,7 +91,8 @@ def _constant(one: Instruction) -> Named:
 def _slice(one: Instruction) -> Named:
     rows = one.attributes["slice"]
     return "stablehlo.slice", {
-        "start_indices": integers_text([r.start for r in rows]), "limit_indices": integers_text([r.limit for r in rows]),
+        "start_indices": integers_text([r.start for r in rows]),
+        "limit_indices": integers_text([r.limit for r in rows]),
         "strides": integers_text([r.stride for r in rows]),
     }  # fmt: skip
 
@@ -99,7 +100,8 @@ def _slice(one: Instruction) -> Named:
 def _pad(one: Instruction) -> Named:
     rows = one.attributes["padding"]
     return "stablehlo.pad", {
-        "edge_padding_low": integers_text([r.low for r in rows]), "edge_padding_high": integers_text([r.high for r in rows]),
+        "edge_padding_low": integers_text([r.low for r in rows]),
+        "edge_padding_high": integers_text([r.high for r in rows]),
         "interior_padding": integers_text([r.interior for r in rows]),
     }  # fmt: skip
 
@@ -184,7 +186,8 @@ def _gather(one: Instruction) -> Named:
     rows = [f"{key} = {list_text(values[key])}" for key in keys if values.get(key)]
     rows.append(f"index_vector_dim = {values['index_vector_dim']}")
     return "stablehlo.gather", {
-        "dimension_numbers": f"#stablehlo.gather<{', '.join(rows)}>", "slice_sizes": integers_text(values["slice_sizes"]),
+        "dimension_numbers": f"#stablehlo.gather<{', '.join(rows)}>",
+        "slice_sizes": integers_text(values["slice_sizes"]),
         "indices_are_sorted": str(bool(values.get("indices_are_sorted"))).lower(),
     }  # fmt: skip
 

@@ -41,6 +41,7 @@ __all__ = ["OperationReader", "aliases_of", "read_top"]
 
 _RESULTS = re.compile(r"%([\w$.\-]+)(?::(\d{1,6}))?", re.ASCII)
 _USE = re.compile(r"%([\w$.\-]+)(?:#(\d{1,6}))?", re.ASCII)
+_RESULTS_BEGIN = re.compile(r"(?:%[\w$.\-]+(?::\d+)?\s*,\s*)*%[\w$.\-]+(?::\d+)?\s*=(?!=)", re.ASCII)
 _GENERIC = re.compile(r'"([\w$.\-]+)"', re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][\w$]*(?:\.[\w$.]+)?", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][\w]*", re.ASCII)
@@ -418,8 +419,11 @@ class OperationReader:
         attributes: Attributes = {}
         words: list[tuple[Any, int, int]] = []
         while True:
+            before = cursor.position
             at = cursor.skip()
             character = cursor.text[at : at + 1]
+            if character == "%" and _RESULTS_BEGIN.match(cursor.text, at):
+                break  # the next operation
             if character == "%":
                 operands.append(self.use())
             elif character in (",", "(", ")") and character:
@@ -453,10 +457,8 @@ class OperationReader:
                     attributes["value"] = read_attribute(self.reader)
                     continue
                 word = _WORD.match(cursor.text, at)
-                if word is None or word.group() == "loc" or name.endswith(".return"):
-                    break
-                if _NAME.match(cursor.text, at).group() != word.group() and not words:  # type: ignore[union-attr]
-                    break  # the next operation
+                if word is None or word.group() == "loc" or "\n" in cursor.text[before:at]:
+                    break  # the next operation begins a line
                 cursor.position = word.end()
                 words.append((word.group(), at, word.end()))
         words_into(name, words, cursor, attributes)

@@ -47,7 +47,7 @@ class Scope:
     `outer` is the scope around a region: constants of it are made again inside, anything else is to be handed in.
     """
 
-    __slots__ = ("builder", "outer", "plain", "program", "values")
+    __slots__ = ("builder", "outer", "plain", "program", "sizes", "values")
 
     def __init__(self, program: Program, name: str, outer: Scope | None = None) -> None:
         self.program = program
@@ -55,6 +55,7 @@ class Scope:
         self.plain = Instruction("parameter", token(), (), {"parameter_number": 0})
         self.builder.like = self.plain
         self.values: dict[Value, Instruction | None] = {}
+        self.sizes: list[Instruction] = []  # operands that nothing reads, as they said sizes
         self.outer = outer
 
     @property

@@ -1,0 +1,360 @@
+"""StableHLO in text: numbers of every operation, errors with places, types, locations, and the way there and back."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stablehlo_examples import EXAMPLES, WITHOUT_NUMBERS
+
+import hlotool
+from hlotool.ir import Diagnostic, ExecutionError, HloError, Module, ParseError, UnsupportedError
+from hlotool.ir.verifier import check
+from hlotool.text.fingerprint import content_hash
+from hlotool.text.stablehlo.export import export_stablehlo
+from hlotool.text.stablehlo.operations import OPERATIONS
+from hlotool.text.stablehlo.parse import parse_stablehlo
+
+TWICE = """
+func.func private @twice(%x: tensor<2xi32>) -> tensor<2xi32> {
+  %y = stablehlo.add %x, %x : tensor<2xi32>
+  return %y : tensor<2xi32>
+}
+"""
+
+
+def program(body: str) -> str:
+    return f"func.func @main() {{{body}\n  return\n}}\n{TWICE}"
+
+
+def run(module: Module, *arrays: Any, backend: str = "evaluate") -> tuple[Any, ...]:
+    check(module)
+    return tuple(hlotool.compile(module, backend=backend)(*arrays))
+
+
+def errors_of(text: str, kind: type[HloError] = ParseError) -> list[tuple[int, int, str, str | None]]:
+    """Line, column, message and hint of all errors."""
+    with pytest.raises(kind) as caught:
+        parse_stablehlo(text, "model.mlir")
+    return [
+        (d.location.line if d.location else 0, d.location.column if d.location else 0, d.message, d.hint)
+        for d in caught.value.diagnostics
+    ]
+
+
+# ---- numbers
+
+
+def test_every_operation_has_an_example() -> None:
+    ours = {name for name in OPERATIONS if name.partition(".")[0] in ("stablehlo", "chlo", "func")}
+    assert ours == set(EXAMPLES) | WITHOUT_NUMBERS
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_numbers(name: str) -> None:
+    assert name in EXAMPLES[name] or name in ("stablehlo.constant", "func.call")
+    module = parse_stablehlo(program(EXAMPLES[name]))
+    run(module)
+    run(module, backend="cpu")
+
+
+@pytest.mark.parametrize("name", ["stablehlo.add", "stablehlo.sine", "stablehlo.while"])
+def test_wrong_numbers_fail(name: str) -> None:
+    wrong = re.sub(r"(expect\w+ %\S+, dense<)(\[?)", r"\g<1>\g<2>7", EXAMPLES[name])
+    with pytest.raises(ExecutionError, match="elements are not"):
+        run(parse_stablehlo(program(wrong)))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_there_and_back(name: str) -> None:
+    module = parse_stablehlo(program(EXAMPLES[name]))
+    text = export_stablehlo(module)
+    again = parse_stablehlo(text)
+    assert content_hash(again) == content_hash(module)
+    assert export_stablehlo(again) == export_stablehlo(parse_stablehlo(export_stablehlo(again)))
+
+
+def test_quantised_sum_is_that_of_the_floats() -> None:
+    text = """
+func.func @main(%a: tensor<3xi8>, %b: tensor<3xi8>) -> tensor<3xi8> {
+  %0 = stablehlo.bitcast_convert %a : (tensor<3xi8>) -> tensor<3x!quant.uniform<i8:f32, 0.5:1>>
+  %1 = stablehlo.bitcast_convert %b : (tensor<3xi8>) -> tensor<3x!quant.uniform<i8:f32, 0.25:-2>>
+  %2 = stablehlo.add %0, %1 : (tensor<3x!quant.uniform<i8:f32, 0.5:1>>, tensor<3x!quant.uniform<i8:f32, 0.25:-2>>)
+    -> tensor<3x!quant.uniform<i8:f32, 1.0:4>>
+  %3 = stablehlo.bitcast_convert %2 : (tensor<3x!quant.uniform<i8:f32, 1.0:4>>) -> tensor<3xi8>
+  return %3 : tensor<3xi8>
+}"""
+    a, b = np.array([1, -128, 127], np.int8), np.array([2, 100, 127], np.int8)
+    floats = (a.astype(np.float32) - 1) * np.float32(0.5) + (b.astype(np.float32) + 2) * np.float32(0.25)
+    expected = np.rint(np.clip(floats + 4, -128, 127)).astype(np.int8)
+    (found,) = run(parse_stablehlo(text), a, b)
+    assert np.array_equal(found, expected)
+
+
+def test_quantised_product_with_a_scale_for_each_column() -> None:
+    kind = "!quant.uniform<i8<-127:127>:f32:1, {0.5, 0.25}>"
+    text = f"""
+func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x2xi8>) -> tensor<2x2xf32> {{
+  %0 = stablehlo.bitcast_convert %b : (tensor<3x2xi8>) -> tensor<3x2x{kind}>
+  %1 = stablehlo.dot_general %a, %0, contracting_dims = [1] x [0]
+    : (tensor<2x3xf32>, tensor<3x2x{kind}>) -> tensor<2x2xf32>
+  return %1 : tensor<2x2xf32>
+}}"""
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.array([[1, 2], [3, 4], [5, 6]], np.int8)
+    expected = a @ (b.astype(np.float32) * np.array([0.5, 0.25], np.float32))
+    (found,) = run(parse_stablehlo(text), a, b)
+    assert np.array_equal(found, expected)
+
+
+# ---- forms
+
+
+def test_generic_and_pretty_form_are_the_same_module() -> None:
+    pretty = """
+module @m {
+  func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.exponential %arg0 : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}"""
+    generic = """
+#loc1 = loc("f.py":3:4)
+"builtin.module"() <{sym_name = "m"}> ({
+  "func.func"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = "main"}> ({
+  ^bb0(%arg0: tensor<4xf32> loc("x")):
+    %0 = "stablehlo.exponential"(%arg0) : (tensor<4xf32>) -> tensor<4xf32> loc(#loc2)
+    "func.return"(%0) : (tensor<4xf32>) -> () loc(#loc1)
+  }) : () -> () loc(#loc1)
+}) : () -> () loc(#loc1)
+#loc2 = loc("jit(f)/exp"(#loc1))
+"""
+    one, two = parse_stablehlo(pretty), parse_stablehlo(generic)
+    assert content_hash(one) == content_hash(two)
+    metadata = two.entry.root.metadata
+    assert metadata is not None
+    assert (metadata.op_name, metadata.source_file, metadata.source_line) == ("jit(f)/exp", "f.py", 3)
+
+
+def test_attributes_of_module_and_function() -> None:
+    module = parse_stablehlo("""
+module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  sdy.mesh @mesh = <["x"=2, "y"=4]>
+  func.func public @main(%a: tensor<4x8xf32> {mhlo.sharding = "{devices=[2,1]<=[2]}", tf.aliasing_output = 0 : i32},
+                         %b: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>,
+                                              jax.buffer_donor = true})
+      -> (tensor<4x8xf32> {jax.result_info = "result"}) {
+    %0 = stablehlo.add %a, %b : tensor<4x8xf32>
+    return %0 : tensor<4x8xf32>
+  }
+}""")
+    assert module.attributes["num_partitions"] == 2
+    assert module.attributes["input_output_alias"][0].operand == 0
+    assert module.attributes["buffer_donor"].text == "{ (1, {}) }"
+    first, second = module.entry.parameters
+    assert first.attributes["sharding"].text == "{devices=[2,1]<=[2]}"
+    assert second.attributes["sharding"].text == "{devices=[4,2]<=[2,4]T(1,0)}"
+
+
+def test_bounds_become_bounded_dimensions() -> None:
+    module = parse_stablehlo("""
+func.func @main(%a: tensor<?x3xf32, #stablehlo.bounds<5, ?>>) -> tensor<?x3xf32, #stablehlo.bounds<5, ?>> {
+  %0 = stablehlo.negate %a : tensor<?x3xf32, #stablehlo.bounds<5, ?>>
+  return %0 : tensor<?x3xf32, #stablehlo.bounds<5, ?>>
+}""")
+    assert str(module.entry.root.shape) == "f32[<=5,3]"
+
+
+def test_sizes_follow_from_given_shapes() -> None:
+    from hlotool.text.parser import parse_shape
+
+    text = """
+func.func @main(%a: tensor<?x3xf32>) -> tensor<?x2x3xf32> {
+  %0 = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  %1 = stablehlo.reshape %0 : (tensor<i32>) -> tensor<1xi32>
+  %2 = stablehlo.constant dense<[2, 3]> : tensor<2xi32>
+  %3 = stablehlo.concatenate %1, %2, dim = 0 : (tensor<1xi32>, tensor<2xi32>) -> tensor<3xi32>
+  %4 = stablehlo.dynamic_broadcast_in_dim %a, %3, dims = [0, 2] : (tensor<?x3xf32>, tensor<3xi32>) -> tensor<?x2x3xf32>
+  return %4 : tensor<?x2x3xf32>
+}"""
+    module = parse_stablehlo(text, arguments=[parse_shape("f32[4,3]")])
+    assert str(module.entry.root.shape) == "f32[4,2,3]"
+    ((line, _, message, hint),) = errors_of(text, UnsupportedError)
+    assert line == 7
+    assert "only known when the program runs" in message
+    assert hint is not None
+    assert "--argument" in hint
+
+
+def test_functions_without_arguments_run_one_after_another() -> None:
+    text = """
+func.func @one() { %0 = stablehlo.constant dense<1> : tensor<i32>
+  check.expect_eq_const %0, dense<1> : tensor<i32>
+  func.return }
+func.func @two() { %0 = stablehlo.constant dense<1> : tensor<i32>
+  check.expect_eq_const %0, dense<2> : tensor<i32>
+  func.return }
+"""
+    run(parse_stablehlo(text, function="one"))
+    with pytest.raises(ExecutionError):
+        run(parse_stablehlo(text))
+
+
+def test_blobs_and_resources() -> None:
+    module = parse_stablehlo("""
+func.func @main() -> (tensor<2xf32>, tensor<3xi1>, tensor<2xi4>) {
+  %0 = stablehlo.constant dense_resource<w> : tensor<2xf32>
+  %1 = stablehlo.constant dense<"0x010001"> : tensor<3xi1>
+  %2 = stablehlo.constant dense<"0x0F07"> : tensor<2xi4>
+  return %0, %1, %2 : tensor<2xf32>, tensor<3xi1>, tensor<2xi4>
+}
+{-#
+  dialect_resources: {
+    builtin: {
+      w: "0x040000000000803F00000040"
+    }
+  }
+#-}
+""")
+    values = [one.literal.value().tolist() for one in module.entry if one.opcode == "constant"]
+    assert values[:2] == [[1.0, 2.0], [True, False, True]]
+    assert [int(v) for v in values[2]] == [-1, 7]
+
+
+# ---- errors
+
+
+def test_all_errors_in_one_run() -> None:
+    found = errors_of("""func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.exponentail %a : tensor<4xf32>
+  %1 = stablehlo.add %a, %b : tensor<4xf32>
+  %2 = stablehlo.constant dense<[1.0, 2.0]> : tensor<3xf32>
+  %3 = stablehlo.add %0, %1 : tensor<4xf32>
+  %4 = stablehlo.transpose %a, dims = [1] : (tensor<4xf32>) -> tensor<4xf32>
+  %5 = stablehlo.negate %a : tensor<4xf23>
+  return %3 : tensor<4xf32>
+}""")
+    assert [(line, column) for line, column, _, _ in found] == [(2, 8), (3, 26), (4, 33), (6, 8), (7, 39)]
+    assert found[0][3] == "did you mean 'stablehlo.exponential'?"
+    assert "3" in found[2][2]
+    assert found[4][3] is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("func.func @main() { return", (1, 27), "ends"),
+        ("func.func @main() { %0 = stablehlo.constant dense<1 : tensor<i32>\n return }", (1, 45), "not closed"),
+        ("func.func @f(%a: tensor<f32>) { return }\nfunc.func @g(%a: tensor<f32>) { return }", (1, 11), "which"),
+        ("func.func @main() { %0 = call @nowhere() : () -> tensor<f32>\n return }", (1, 26), "no function"),
+        ("func.func @main() { call @main() : () -> ()\n return }", (1, 21), "calls itself"),
+        ("module @m { }", (1, 1), "no functions"),
+        ("func.func @main() { %0 = arith.constant 1 : i32\n return }", (1, 26), "unknown operation"),
+        ("func.func @main(%a: tensor<*xf32>) { return }", (1, 21), "without a rank"),
+    ],
+)
+def test_an_error(text: str, place: tuple[int, int], message: str) -> None:
+    (line, column, said, _), *_ = errors_of(text)  # the first one
+    assert message in said
+    assert (line, column) == place
+
+
+def test_what_has_no_counterpart_is_said_at_once() -> None:
+    found = errors_of("""func.func @main(%n: tensor<1xi32>) -> tensor<?xf32> {
+  %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+  %1 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+  return %0 : tensor<?xf32>
+}""", UnsupportedError)
+    assert [line for line, *_ in found] == [2, 3]
+
+
+def test_export_refuses_all_at_once() -> None:
+    module = hlotool.parse("""HloModule m
+ENTRY main {
+  x = f32[4] parameter(0)
+  y = f32[4] copy(x)
+  ROOT z = f32[4] add(x, y), backend_config="own"
+}""")
+    with pytest.raises(UnsupportedError) as caught:
+        export_stablehlo(module)
+    assert [d.location.line for d in caught.value.diagnostics if d.location] == [4, 5]
+
+
+# ---- any text ends in success or in errors with places
+
+
+def _mutants(text: str, count: int, seed: int) -> list[str]:
+    draw = random.Random(seed)
+    words = re.findall(r"\S+|\s+", text)
+    found = []
+    for _ in range(count):
+        own = list(words)
+        for _ in range(draw.randint(1, 3)):
+            place = draw.randrange(len(own))
+            match draw.randrange(5):
+                case 0:
+                    del own[place]
+                case 1:
+                    own[place] = draw.choice(words)
+                case 2:
+                    own.insert(place, draw.choice(["{", "}", "(", ")", "<", ">", "\"", "-1", "x", "%9", "tensor<"]))
+                case 3:
+                    cut = draw.randrange(len(own[place]) + 1)
+                    own[place] = own[place][:cut]
+                case _:
+                    own = own[:place] or own
+        found.append("".join(own))
+    return found
+
+
+def diagnostics_of(text: str) -> tuple[Diagnostic, ...]:
+    """What is wrong with a text, or nothing; any other exception than those of errors is a bug."""
+    try:
+        check(parse_stablehlo(text, "model.mlir"))
+    except HloError as error:
+        assert error.diagnostics
+        return error.diagnostics
+    return ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_broken_texts(seed: int) -> None:
+    names = sorted(EXAMPLES)[seed::4]
+    for number, name in enumerate(names):
+        for text in _mutants(program(EXAMPLES[name]), 12, 1000 * seed + number):
+            for diagnostic in diagnostics_of(text):
+                assert diagnostic.message
+                assert diagnostic.location is None or diagnostic.location.line <= text.count("\n") + 1
+
+
+@pytest.mark.parametrize("text", ["{" * 5000, "func.func @main() {" + "({" * 3000, "[" * 3000, "\0", "#a = #a", "loc("])
+def test_deep_and_odd_texts(text: str) -> None:
+    for whole in (text, f"module @m {{ {text}", f"#x = {text}\nmodule @m {{ func.func @main() {{ return }} }}"):
+        diagnostics_of(whole)  # a text in which the odd part is never looked at is no error
+
+
+# ---- files
+
+
+def test_commands_take_it_directly(hlotool: object, tmp_path: Path) -> None:
+    path = tmp_path / "model.mlir"
+    path.write_text("""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.add %x, %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}""")
+    done = hlotool("run", path)  # type: ignore[operator]
+    assert "out0" in done.stdout, done.stderr
+
+
+def test_hlo_does_not_load_it() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, hlotool; hlotool.parse('x = f32[4] parameter(0)'); "
+        "sys.exit(any(name.startswith('hlotool.text.stablehlo') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
