@@ -317,7 +317,7 @@ class _Walk:
         for name, value in zip(node.output, found, strict=False):
             if name:
                 env[name] = value
-        lost = [name for name in node.output[len(found) :] if name]
+        lost = [name for n, name in enumerate(node.output) if name and (n >= len(found) or found[n] is None)]
         if lost:
             raise ParseError(f"{self.model.name}: {label(node, number)} has no output for {', '.join(lost)}")
 
@@ -339,7 +339,7 @@ class _Walk:
             return self.function(function, node, inputs, given, opsets_of(function.opset_import))
         lower = find(domain, node.op_type, version)
         if lower is None:
-            body = _body(domain, node, version, inputs)
+            body = _body(domain, _with_attributes(node, given), version, inputs)
             if body is None:
                 raise Refused(_why(domain, node.op_type, version))
             defaults = _schema(domain, node.op_type, version).attributes
@@ -380,7 +380,7 @@ class _Walk:
             self.depth -= 1
         inside = [f"{label(node)}, in its function: {one}" for one in self.problems[before:]]
         self.problems[before:] = inside
-        return [env[name] for name in function.output]
+        return [env.get(name) for name in function.output]  # some bodies leave out what nobody reads
 
     def _subgraph(
         self, env: Mapping[str, Value], opsets: Mapping[str, int], own: Mapping[str, Any], graph: Any,
@@ -427,6 +427,20 @@ def _attributes(node: Any, own: Mapping[str, Any]) -> dict[str, Any]:
                 found[one.name] = own[one.ref_attr_name]
         else:
             found[one.name] = one
+    return found
+
+
+def _with_attributes(node: Any, given: Mapping[str, Any]) -> Any:
+    """The node with these attributes, where those of a function around it stand for themselves."""
+    if not any(one.ref_attr_name for one in node.attribute):
+        return node
+    found = onnx.NodeProto()
+    found.CopyFrom(node)
+    del found.attribute[:]
+    for name, one in given.items():
+        own = found.attribute.add()
+        own.CopyFrom(one)
+        own.name = name
     return found
 
 

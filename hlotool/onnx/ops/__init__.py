@@ -23,10 +23,11 @@ from hlotool.onnx.ops import (
     shapes,
     signals,
     trees,
+    words,
 )
 
 __all__ = [
     "activations", "casting", "control", "convolutions", "elementwise", "indexing", "linear", "normalisation",
     "ordering", "pooling", "products", "quantising", "randomness", "recurrent", "reductions", "resampling", "shapes",
-    "signals", "trees",
+    "signals", "trees", "words",
 ]  # fmt: skip

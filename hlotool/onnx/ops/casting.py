@@ -8,9 +8,10 @@ import ml_dtypes
 import numpy
 
 import hlotool.numpy as np
-from hlotool.ir import ELEMENT_TYPES
+from hlotool.ir import ELEMENT_TYPES, array
 from hlotool.numpy.array import Array
 from hlotool.numpy.dtypes import hlo_type
+from hlotool.numpy.trace import apply
 from hlotool.onnx.library import onnx
 from hlotool.onnx.lowering import Context, Refused, lowering
 from hlotool.onnx.ops.pieces import is_float, number
@@ -45,7 +46,7 @@ def cast_to(x: Array, dtype: numpy.dtype[Any], saturate: bool = True, round_mode
 def _to_narrow(x: Array, dtype: numpy.dtype[Any], saturate: bool, round_mode: str) -> Array:
     """Casts to floats of 8 bits and fewer."""
     if hlo_type(dtype) == "f8e8m0fnu":
-        raise Refused("casts to float8e8m0")
+        return _to_exponents(x, saturate, round_mode)
     wide = x if is_float(x) else np.astype(x, numpy.float32)
     if not saturate:
         return np.astype(wide, dtype)
@@ -53,6 +54,28 @@ def _to_narrow(x: Array, dtype: numpy.dtype[Any], saturate: bool, round_mode: st
     real = np.astype(wide, numpy.float32)
     finite = np.minimum(np.maximum(real, -most), most)
     return np.astype(np.where(np.isnan(real), real, finite), dtype)
+
+
+def _to_exponents(x: Array, saturate: bool, round_mode: str) -> Array:
+    """Casts to powers of two without sign, whose bits are the exponent of an f32."""
+    bits = apply("bitcast-convert", np.astype(x, numpy.float32), shape=array("u32", x.shape))
+    exponent = np.bitwise_and(bits >> number(23, bits), number(0xFF, bits))
+    special = exponent == number(0xFF, bits)
+    fraction = np.bitwise_and(bits, number(0x7FFFFF, bits))
+    if round_mode == "up":
+        rises = fraction > number(0, bits)
+    elif round_mode == "nearest":  # ties away from zero, but below the least normal number to even
+        half = number(0x400000, bits)
+        rises = np.where(exponent > number(0, bits), fraction >= half, fraction > half)
+    elif round_mode == "down":
+        rises = np.zeros(x.shape, bool)
+    else:
+        raise Refused(f"the rounding {round_mode!r}")
+    if saturate:
+        rises = np.logical_and(rises, exponent != number(0xFE, bits))
+    rises = np.logical_and(rises, np.logical_not(special))
+    narrow = np.astype(exponent + np.astype(rises, numpy.uint32), numpy.uint8)
+    return apply("bitcast-convert", narrow, shape=array("f8e8m0fnu", x.shape))
 
 
 @lowering("Cast", since=6)

@@ -96,9 +96,11 @@ def conv_transpose(
         given = output_shape[-count:] if output_shape else [one * s for one, s in zip(sizes, stride, strict=True)]
         padding = []
         for n, want in enumerate(given):
-            total = max(0, stride[n] * (sizes[n] - 1) + extra[n] + spans[n] - want)
+            total = stride[n] * (sizes[n] - 1) + extra[n] + spans[n] - want
+            if total < 0:  # larger than what windows reach
+                extra, total = (*extra[:n], extra[n] - total, *extra[n + 1 :]), 0
             half = total // 2
-            padding.append((total - half, half) if auto_pad == "SAME_LOWER" else (half, total - half))
+            padding.append((half, total - half) if auto_pad == "SAME_UPPER" else (total - half, half))
     else:
         padding = window_padding(auto_pad, pads, sizes, kernel, stride, dilation)
     window = []

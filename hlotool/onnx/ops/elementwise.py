@@ -186,11 +186,13 @@ def is_inf(c: Context, x: Array, *, detect_negative: int = 1, detect_positive: i
 def bit_cast(c: Context, x: Array, *, to: int) -> Array:
     wanted = hlo_type(dtype_of_tensor(to))
     own, other = ELEMENT_TYPES[hlo_type(x.dtype)].bits, ELEMENT_TYPES[wanted].bits
-    if own != other and {own, other} & {1, 2, 4}:
+    if wanted == "pred" or hlo_type(x.dtype) == "pred":  # which ONNX has in bytes of 0 and 1
+        if 8 not in (own, other) and own != other:
+            raise Refused(f"{hlo_type(x.dtype)} as {wanted}")
+        return np.astype(np.astype(x, numpy.uint8), dtype_of_tensor(to)) if own == 1 else np.not_equal(x, number(0, x))
+    if own != other and {own, other} & {2, 4}:
         raise Refused(f"{own} bits as {other}")
     if own == other:
-        if "pred" in (wanted, hlo_type(x.dtype)) and own == 1:
-            return x
         return apply("bitcast-convert", x, shape=array(wanted, x.shape))
     if own > other:
         parts = apply("bitcast-convert", x, shape=array(wanted, (*x.shape, own // other)))

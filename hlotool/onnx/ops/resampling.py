@@ -150,9 +150,9 @@ def resize(
             continue
         stretch = max(1.0, 1 / scale) if antialias else 1.0
         if mode == "cubic":
-            matrix = _weights(places, size, _cubic(cubic_coeff_a), 2, stretch, bool(exclude_outside or antialias))
+            matrix = _weights(places, size, _cubic(cubic_coeff_a), 2, stretch, bool(exclude_outside))
         elif mode == "linear":
-            matrix = _weights(places, size, _triangle, 1, stretch, bool(exclude_outside or antialias))
+            matrix = _weights(places, size, _triangle, 1, stretch, bool(exclude_outside))
         else:
             raise Refused(f"the mode {mode!r}")
         found = _applied(found, matrix, axis)

@@ -179,7 +179,7 @@ def _sliced(
         if step < 0:
             places = places[::-1]
             back.append(axis)
-        parts.append((axis, places.start if places else 0, places.stop if places else 0, abs(step)))
+        parts.append((axis, places[0] if places else 0, places[-1] + 1 if places else 0, abs(step)))
     found = sliced(x, parts)
     return np.flip(found, axis=tuple(back)) if back else found
 

@@ -8,7 +8,7 @@ import hlotool.numpy as np
 from hlotool.numpy.array import Array
 from hlotool.numpy.trace import apply
 from hlotool.onnx.lowering import Context, Refused, lowering, normal_axes
-from hlotool.onnx.ops.pieces import constant, in_f32
+from hlotool.onnx.ops.pieces import constant
 from hlotool.onnx.tensors import dtype_of_tensor
 
 __all__: list[str] = []
@@ -19,9 +19,14 @@ def _pairs(x: Array) -> Array:
     return np.stack([np.real(x), np.imag(x)], axis=-1)
 
 
+def _real(x: Array) -> Array:
+    """In f64: what cancels in a transform is what its errors are largest beside."""
+    return np.astype(x, numpy.float64)
+
+
 def _complex(x: Array) -> Array:
     """Pairs, or single real numbers, as complex numbers."""
-    wide = in_f32(x)
+    wide = _real(x)
     if x.shape[-1] == 1:
         return apply("complex", wide[..., 0], np.zeros(x.shape[:-1], wide.dtype))
     return apply("complex", wide[..., 0], wide[..., 1])
@@ -51,7 +56,7 @@ def _dft(c: Context, x: Array, length: Array | None, axis: int, inverse: bool, o
     if onesided:
         if x.shape[-1] != 1:
             raise Refused("one side of the transform of complex numbers")
-        return np.astype(_pairs(np.fft.rfft(in_f32(x)[..., 0], n=count, axis=place)), x.dtype)
+        return np.astype(_pairs(np.fft.rfft(_real(x)[..., 0], n=count, axis=place)), x.dtype)
     function = np.fft.ifft if inverse else np.fft.fft
     return np.astype(_pairs(function(_complex(x), n=count, axis=place)), x.dtype)
 
@@ -68,10 +73,10 @@ def stft(
     hop = c.int(step, "the step")
     count = (x.shape[1] - size) // hop + 1
     index = constant(numpy.arange(count)[:, None] * hop + numpy.arange(size)[None, :])
-    signal = in_f32(x) if x.ndim > 2 else np.expand_dims(in_f32(x), axis=-1)
+    signal = _real(x) if x.ndim > 2 else np.expand_dims(_real(x), axis=-1)
     frames = np.take(signal, index, axis=1)  # batch, frames, places, 1 or 2
     if window is not None:
-        frames = frames * np.reshape(in_f32(window), (-1, 1))
+        frames = frames * np.reshape(_real(window), (-1, 1))
     if onesided and frames.shape[-1] == 1:
         return np.astype(_pairs(np.fft.rfft(frames[..., 0], axis=2)), x.dtype)
     found = np.fft.fft(_complex(frames), axis=2)
