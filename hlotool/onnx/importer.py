@@ -70,17 +70,18 @@ def import_model(
     UnsupportedError names all nodes that are not supported, InputError what has to be given, ParseError what is wrong
     in the model.
     """
-    walk = _Walk(model, values or {})
     graph = model.proto.graph
+    values = {name: _typed(name, one, graph) for name, one in (values or {}).items()}
+    walk = _Walk(model, values)
     walk.check_operators()
     weights = {one.name for one in graph.initializer} | {one.values.name for one in graph.sparse_initializer}
     inputs = [one for one in graph.input if one.name not in weights]
-    _check_given(inputs, {*(shapes or {}), *(values or {})}, "input")
+    _check_given(inputs, {*(shapes or {}), *values}, "input")
     name = _identifier(graph.name or "model")
     taken: dict[str, tuple[int, ...]] = {}
     with tracing(name) as trace:
         env: dict[str, Value] = {}
-        wanted = _Sizes(sizes or {}, shapes or {}, values or {})
+        wanted = _Sizes(sizes or {}, shapes or {}, values)
         used: set[str] = set()
         for one in inputs:
             before = len(trace.builder.computation.parameters)
@@ -96,6 +97,19 @@ def import_model(
         if instruction.opcode == "constant" and not instruction.users and instruction is not traced.computation.root:
             traced.computation.erase(instruction)
     return Imported(module_of(traced.computation), taken, outputs, tuple(walk.statics.used))
+
+
+def _typed(name: str, value: Any, graph: Any) -> Any:
+    """An array for an input in the input's type, where it is one of bits of types that archives do not have."""
+    type_ = next((one.type.tensor_type for one in graph.input if one.name == name), None)
+    if type_ is None or not type_.elem_type or value is None or isinstance(value, (list, tuple)):
+        return value
+    found, wanted = numpy.asarray(value), dtype_of_tensor(type_.elem_type)
+    if found.dtype == wanted or wanted.kind in "OSU":
+        return found
+    if wanted.isbuiltin != 1 and found.dtype == numpy.dtype(f"u{wanted.itemsize}"):
+        return found.view(wanted)
+    raise InputError(f"the input {name} is of {wanted}, not {found.dtype}")
 
 
 def _check_given(inputs: Iterable[Any], given: Iterable[str], what: str) -> None:
@@ -174,7 +188,7 @@ class _Sizes:
                 raise InputError(f"the input {name} has the dimensions {_shown(declared)}, not {_shown(wanted)}")
             return array(hlo_type(dtype), tuple(wanted))
         if declared is None:
-            self.open.append(f"{name}, whose number of dimensions is not in the file (--set {name}=2,3)")
+            self.open.append(f"{name}, whose number of dimensions is not in the file ({name}=2,3)")
             return array(hlo_type(dtype), ())
         found = []
         for one in declared:
@@ -182,7 +196,7 @@ class _Sizes:
                 self.used.add(one)
                 one = self.sizes[one]
             elif isinstance(one, str):
-                hint = f"--set {one}=SIZE" if one != "?" else f"--set {name}={','.join(['SIZE'] * len(declared))}"
+                hint = f"{one}=SIZE" if one != "?" else f"{name}={','.join(['SIZE'] * len(declared))}"
                 self.open.append(f"{name}{_shown(declared)} ({hint})")
                 one = 1
             found.append(one)
@@ -191,7 +205,9 @@ class _Sizes:
     def check(self) -> None:
         """InputError unless all sizes are known, and all that were given are some."""
         if self.open:
-            raise InputError(f"sizes of inputs have to be given: {'; '.join(dict.fromkeys(self.open))}")
+            message = f"sizes of inputs have to be given: {'; '.join(dict.fromkeys(self.open))}"
+            hint = "hlotool import FILE --set NAME=SIZE gives HLO for these; hlotool run takes the sizes of --inputs"
+            raise InputError(message, [Diagnostic(message, hint=hint, code=InputError.code)])
         unused = sorted(self.sizes.keys() - self.used)
         if unused:
             raise InputError(f"no input has a dimension {', '.join(map(repr, unused))}")
@@ -258,6 +274,7 @@ class _Walk:
             own, count = f"{wanted}.{count}", count + 1
         used.add(own)
         made = trace.parameter(shape, name=own)
+        made._value.metadata = Metadata(op_name=name)
         self.statics.declare(made, name)
         return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hlotool.ir import InputError
+from hlotool.ir import UnsupportedError
 
 __all__ = ["onnx"]
 
@@ -12,4 +12,4 @@ try:
     import onnx.helper
     import onnx.numpy_helper
 except ImportError as error:
-    raise InputError("models in ONNX need the package onnx: pip install 'hlotool[onnx]'") from error
+    raise UnsupportedError("models in ONNX need the package onnx: pip install 'hlotool[onnx]'") from error

@@ -201,9 +201,9 @@ def ordered(nodes: Iterable[Any]) -> tuple[list[Any], list[str]]:
 
 
 def _failed(name: str, problems: list[str]) -> ParseError:
-    shown = [Diagnostic(one) for one in problems[:_MOST_ERRORS]]
+    shown = [Diagnostic(one, code=ParseError.code) for one in problems[:_MOST_ERRORS]]
     more = len(problems) - len(shown)
     text = f"{name}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
     if more > 0:
-        shown.append(Diagnostic(f"and {more} more errors"))
+        shown.append(Diagnostic(f"and {more} more errors", code=ParseError.code))
     return ParseError(text, shown)

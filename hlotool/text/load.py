@@ -12,7 +12,9 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError
 from hlotool.ir.given import kind_of
@@ -20,9 +22,10 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.text.foreign import refuse_foreign_bytes
 from hlotool.text.lexer import SPACE
 from hlotool.text.parser import parse
-from hlotool.text.proto.load import Snapshot, looks_binary, looks_text, read_binary, read_text
+from hlotool.text.proto.load import Snapshot, looks_binary, looks_onnx, looks_text, read_binary, read_text
 
 __all__ = [
+    "READERS",
     "SEPARATOR",
     "Snapshot",
     "Source",
@@ -42,6 +45,12 @@ __all__ = [
 SEPARATOR = "// -----"
 """The line between the modules of one text."""
 
+READERS: dict[str, str] = {"onnx": "hlotool.onnx.reading"}
+"""Forms that rooms above this one make modules of: their module, which is loaded when there is such a file.
+
+Its function ``read(source, **given)`` gives the module; `given` is what the command that reads the file knows of it.
+"""
+
 _SEPARATOR = re.compile(r"^[ \t]*//[ \t]?-{5,}[ \t]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 _LAST = re.compile(r"[ \t]*//[ \t]?-{5,}[ \t]*(?:\r\n|\r|\n)\Z")
 _NOTHING = re.compile(rf"{SPACE}\Z")
@@ -59,7 +68,7 @@ _LARGEST = 1 << 30  # bytes that a compressed file may hold
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a file holds: `text` is None for binary messages, `form` one of ``hlo binary prototext``.
+    """What a file holds: `text` is None for binary messages, `form` one of ``hlo binary prototext``, or of `READERS`.
 
     `digest` is the SHA-256 of the file as it is.
     """
@@ -84,6 +93,8 @@ def open_source(path: str | Path) -> Source:
     lower, digest = name.lower(), hashlib.sha256(data).hexdigest()
     if data[:2] == _GZIP:
         data, lower = _inflate(data, name), lower.removesuffix(".gz")
+    if lower.endswith(".onnx") or looks_onnx(data):
+        return Source(name, "onnx", data, digest=digest)
     refuse_foreign_bytes(data, name)
     if lower.endswith(_BINARY_NAMES) or looks_binary(data):
         return Source(name, "binary", data, digest=digest)
@@ -121,8 +132,13 @@ def read_modules(source: Source, notes: list[Diagnostic] | None = None) -> list[
     return parse_all(source.text or "", source.name, notes)
 
 
-def read_snapshot(source: Source) -> Snapshot:
-    """The module of a file with the values it was run with (none where the file is not a snapshot)."""
+def read_snapshot(source: Source, **given: Any) -> Snapshot:
+    """The module of a file with the values it was run with (none where the file is not a snapshot).
+
+    `given` is for what reads models that are not HLO (`READERS`).
+    """
+    if source.form in READERS:
+        return Snapshot(import_module(READERS[source.form]).read(source, **given))
     if source.form == "binary":
         return read_binary(source.data, source.name)
     if source.form == "prototext":
