@@ -21,6 +21,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array
 from hlotool.numpy.dtypes import hlo_type
 from hlotool.numpy.trace import STATE, Trace, finish, module_of, tracing
+from hlotool.onnx.bounds import as_they_are, dynamic_axes, lowered
 from hlotool.onnx.library import onnx
 from hlotool.onnx.lowering import Context, Nothing, Refused, Value, find
 from hlotool.onnx.model import Model, domain_of, graphs_of, label, opset_of, opsets_of, ordered
@@ -372,6 +373,8 @@ class _Walk:
         )
         attributes = {name: self._attribute(one) for name, one in given.items()}
         try:
+            if any(map(dynamic_axes, inputs)) and not as_they_are(node.op_type):
+                return lowered(c, node.op_type, lower, inputs, attributes)
             found = lower(c, *inputs, **attributes)
         except TypeError as error:
             why = str(error)
