@@ -203,6 +203,7 @@ TABLE = {
     "graph": Row(main="FILE --format dot", says="digraph", codes={4: "unknown.hlo --times native",
                  5: "FILE -o absent/out.dot"}, endless="endless.hlo --times native -o out.html"),
     "hash": Row(main="FILE", says="  ", json="--format json", kind="hash"),
+    "import": Row(main="FILE", says="add(", codes={2: "FILE --set batch=8", 5: "FILE -o absent/out"}),
     "inspect": Row(main="library.o", says="f32[4]", json="--format json", kind="inspect"),
     "lint": Row(main="FILE", says="", json="--format json", kind="lint",
                 codes={1: "wide.hlo", 5: "wide.hlo --fix -o absent/out"}),

@@ -15,8 +15,8 @@ from hlotool.text.printer import print_module
 
 __all__ = ["FORMS", "command"]
 
-FORMS = {"onnx": ("settings", "folder")}
-"""What is imported: the form that a file is found to have, and the options that go with it."""
+FORMS: dict[str, tuple[str, ...]] = {"onnx": ("settings", "folder")}
+"""The options that go with what a file is found to be; files of HLO take none."""
 
 _OPTIONS = {"settings": "--set", "folder": "--external-data"}
 
@@ -38,20 +38,18 @@ def command(file: str, settings: tuple[tuple[str, str], ...], folder: str | None
 
     Parameters have the names of the model's inputs, and instructions say in their metadata which node they are from.
     Other commands take such files as they are, too; what this one adds is that sizes and values can be set, and that the
-    HLO can be kept.  Nodes that are not supported are listed, all of them (exit code 4).
+    HLO can be kept.  Nodes that are not supported are listed, all of them (exit code 4).  HLO stays HLO.
 
     \b
         hlotool import model.onnx --set batch=8 -o model.hlo
         hlotool run model.onnx --inputs inputs.npz
     """
     source = read_source(file)
-    if source.form not in FORMS:
-        raise click.UsageError(f"{file} is HLO already; hlotool fmt prints it")
     given: dict[str, Any] = {}
     chosen = {"settings": _by_name(settings), "folder": folder}
     for name, value in chosen.items():
-        if value and name not in FORMS[source.form]:
-            raise click.UsageError(f"{_OPTIONS[name]} is not for {source.form}")
+        if value and name not in FORMS.get(source.form, ()):
+            raise click.UsageError(f"{_OPTIONS[name]} is for models in ONNX; {file} is none")
         if value:
             given[name] = value
     module = read_snapshot(source, **given).module

@@ -201,7 +201,7 @@ def ordered(nodes: Iterable[Any]) -> tuple[list[Any], list[str]]:
 
 
 def _failed(name: str, problems: list[str]) -> ParseError:
-    shown = [Diagnostic(one, code=ParseError.code) for one in problems[:_MOST_ERRORS]]
+    shown = [Diagnostic(f"{name}: {one}", code=ParseError.code) for one in problems[:_MOST_ERRORS]]
     more = len(problems) - len(shown)
     text = f"{name}: {problems[0]}" + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
     if more > 0:
