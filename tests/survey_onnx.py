@@ -40,7 +40,9 @@ from hlotool.ir import HloError, UnsupportedError
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 PASSED = ("native", "native for values")
-RANDOM = frozenset({"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"})
+RANDOM = frozenset(
+    {"Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"}
+)
 _TEXT = onnx.TensorProto.STRING
 
 
@@ -62,7 +64,7 @@ def model_of(case: Any) -> Any:
 def data_of(case: Any, model: Any) -> list[tuple[list[Any], list[Any]]]:
     """Inputs and expected outputs."""
     if case.data_sets is not None:
-        return [([_normalize_tensor(x) for x in ins], [_normalize_tensor(x) for x in outs]) for ins, outs in case.data_sets]
+        return [tuple([_normalize_tensor(x) for x in side] for side in row) for row in case.data_sets]  # type: ignore[misc]
     found = []
     for folder in sorted(Path(case.model_dir).glob("test_data_set*")):
         sides: list[list[Any]] = []
@@ -81,7 +83,7 @@ def has_strings(model: Any) -> bool:
     if any(f"elem_type: {_TEXT}\n" in f"{one}\n" for one in types):
         return True
     return any(
-        attribute.type == onnx.AttributeProto.STRINGS and attribute.name.startswith(("keys_", "values_", "cats_", "class"))
+        (attribute.type == onnx.AttributeProto.STRINGS and attribute.name.startswith(("keys_", "values_", "cats_")))
         or (attribute.name == "to" and attribute.i == _TEXT)
         for node in model.graph.node for attribute in node.attribute
     )  # fmt: skip
@@ -135,7 +137,8 @@ def survey(kinds: list[str], patterns: list[str], jobs: int) -> dict[str, tuple[
         def run(number: int) -> list[Any]:
             results = Path(folder) / f"{number}.jsonl"
             command = [
-                sys.executable, __file__, *patterns, "--kind", *kinds, "--share", f"{number}/{jobs}", "--results", results
+                sys.executable, __file__, *patterns, "--kind", *kinds, "--share", f"{number}/{jobs}",
+                "--results", results,
             ]  # fmt: skip
             while True:
                 ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
@@ -153,6 +156,49 @@ def survey(kinds: list[str], patterns: list[str], jobs: int) -> dict[str, tuple[
     order = {kind: n for n, kind in enumerate(KINDS)}
     rows.sort(key=lambda row: (order[row[0].partition("/")[0]], row[0]))
     return {name: (kind, reason) for name, kind, reason in rows}
+
+
+WORDS = {
+    "unsupported": "Not supported", "wrong": "Other outputs than expected", "error": "Errors",
+    "strings": "Models with strings, which arrays of HLO do not hold",
+    "random": "Random numbers, of which the expected ones were drawn",
+}  # fmt: skip
+
+
+def page(found: dict[str, tuple[str, str]]) -> str:
+    """The page of the manual: counts, and every test that does not pass, with the reason."""
+    lines = [
+        "# ONNX's tests", "",
+        f"The tests for backends that come with onnx {onnx.__version__} (operator set "
+        f"{onnx.defs.onnx_opset_version()}), as `python tests/survey_onnx.py --write` found them. Every model is "
+        "compiled; none is evaluated, and none is run by another library. *For values* are programs that are made for "
+        "the values of inputs which decide about shapes or the course of the program, as the shape that a Reshape is "
+        "given.", "",
+        "| suite | tests | native | native for values | strings | random | others |", "|---|--:|--:|--:|--:|--:|--:|",
+    ]  # fmt: skip
+    for suite in KINDS:
+        rows = [kind for name, (kind, _) in found.items() if name.startswith(f"{suite}/")]
+        if rows:
+            counts = [rows.count(kind) for kind in ("native", "native for values", "strings", "random")]
+            others = len(rows) - sum(counts)
+            lines.append(f"| {suite} | {len(rows)} | {' | '.join(map(str, counts))} | {others} |")
+    rest = [kind for kind, _ in found.values() if kind not in ("strings", "random")]
+    share = sum(kind in PASSED for kind in rest) / len(rest)
+    lines += ["", f"Of the tests without strings and random numbers {share:.1%} pass.", ""]
+    for kind, words in WORDS.items():
+        rows = [(name, reason) for name, (own, reason) in found.items() if own == kind]
+        if not rows:
+            continue
+        lines += [f"## {words}", ""]
+        if kind in ("strings", "random"):
+            lines += [", ".join(f"`{name.partition('/')[2]}`" for name, _ in rows) + ".", ""]
+            continue
+        lines += ["| test | reason |", "|---|---|"]
+        for name, reason in rows:
+            why = reason.removeprefix("1 node is not supported: ").replace("|", "\\|")
+            lines.append(f"| `{name.partition('/')[2]}` | {why[:200]} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> None:
@@ -173,6 +219,8 @@ def main() -> None:
     for name, (kind, reason) in found.items():
         if given.verbose or kind not in (*PASSED, "strings", "random"):
             print(f"{kind:18} {name}: {reason[:400]}")
+    if given.write:
+        given.write.write_text(page(found), encoding="utf-8")
     for suite in given.kind:
         counts = Counter(kind for name, (kind, _) in found.items() if name.startswith(f"{suite}/"))
         print(suite, dict(sorted(counts.items())))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from hlotool.onnx.model import model_of  # noqa: E402
 from hlotool.text.load import load  # noqa: E402
 from hlotool.text.printer import print_module  # noqa: E402
 
-F, I = TensorProto.FLOAT, TensorProto.INT64
+F, INT = TensorProto.FLOAT, TensorProto.INT64
 node = helper.make_node
 
 
@@ -121,9 +124,6 @@ def test_hlo_needs_no_onnx(hlotool: Run, files: Path) -> None:
         "assert not any(one.startswith('hlotool.onnx') for one in sys.modules)\n"
     )
     (files / "small.hlo").write_text("HloModule m\n\nENTRY e {\n  ROOT x = f32[] parameter(0)\n}\n")
-    import subprocess
-    import sys
-
     subprocess.run([sys.executable, "-c", code], cwd=files, check=True)
 
 
@@ -143,7 +143,7 @@ def test_shapes_are_computed_while_importing() -> None:
 
 
 def test_a_shape_that_is_an_input_has_to_be_given() -> None:
-    proto = model([node("Reshape", ["x", "s"], ["y"])], [info("x", [6]), info("s", [2], I)])
+    proto = model([node("Reshape", ["x", "s"], ["y"])], [info("x", [6]), info("s", [2], INT)])
     with pytest.raises(UnsupportedError, match="the shape depends on the input s"):
         import_model(model_of(proto))
     found = import_model(model_of(proto), values={"s": np.array([2, 3])})
@@ -158,7 +158,7 @@ def test_arrays_whose_size_depends_on_values_are_followed() -> None:
     proto = model(
         [node("NonZero", ["x"], ["n"]), node("Transpose", ["n"], ["t"]), node("GatherND", ["x", "t"], ["y"]),
          node("Shape", ["y"], ["count"])],
-        [info("x", [2, 3])], [info("y", None), info("count", [1], I)],
+        [info("x", [2, 3])], [info("y", None), info("count", [1], INT)],
     )  # fmt: skip
     x = np.array([[1, 0, 2], [0, 0, 3]], np.float32)
     values, count = ran(proto, x)
@@ -194,7 +194,7 @@ def _body(ends: bool) -> Any:
         node("Identity", ["c"], ["go"])
     ]
     return helper.make_graph(
-        nodes, "body", [info("i", [], I), info("c", [], TensorProto.BOOL), info("v")],
+        nodes, "body", [info("i", [], INT), info("c", [], TensorProto.BOOL), info("v")],
         [info("go", [], TensorProto.BOOL), info("w"), info("row")],
     )  # fmt: skip
 
@@ -346,9 +346,7 @@ def test_external_data_stay_in_their_folder(tmp_path: Path, name: str) -> None:
     (folder / "ok.bin").write_bytes(np.arange(4, dtype="f4").tobytes())
     (folder / "short.bin").write_bytes(b"abc")
     entries, says = EXTERNAL[name]
-    onnx.save(_external(**entries(folder)), folder / "model.onnx") if False else (folder / "model.onnx").write_bytes(
-        _external(**entries(folder)).SerializeToString()
-    )
+    (folder / "model.onnx").write_bytes(_external(**entries(folder)).SerializeToString())
     with pytest.raises(ParseError, match=says):
         load(folder / "model.onnx")
 
@@ -376,7 +374,8 @@ def test_long_chains_take_linear_time() -> None:
     from time import process_time
 
     def chain(count: int) -> float:
-        nodes = [node("Neg", ["x" if not n else f"v{n - 1}"], [f"v{n}" if n < count - 1 else "y"]) for n in range(count)]
+        names = ["x", *(f"v{n}" for n in range(count - 1)), "y"]
+        nodes = [node("Neg", [one], [other]) for one, other in pairwise(names)]
         read = model_of(model(nodes))
         start = process_time()
         import_model(read)
@@ -410,7 +409,8 @@ def test_trees_walk_down() -> None:
 
 
 def test_random_numbers_are_the_same_in_every_run() -> None:
-    proto = model([node("RandomNormal", [], ["r"], shape=[2000], seed=7.0), node("Add", ["r", "x"], ["y"])], [info("x", [1])])
+    drawn = node("RandomNormal", [], ["r"], shape=[2000], seed=7.0)
+    proto = model([drawn, node("Add", ["r", "x"], ["y"])], [info("x", [1])])
     zero = np.zeros(1, np.float32)
     first, again = ran(proto, zero)[0], ran(proto, zero)[0]
     np.testing.assert_array_equal(first, again)

@@ -37,8 +37,8 @@ def command(file: str, settings: tuple[tuple[str, str], ...], folder: str | None
     """Print a model in another format as HLO: one in ONNX.
 
     Parameters have the names of the model's inputs, and instructions say in their metadata which node they are from.
-    Other commands take such files as they are, too; what this one adds is that sizes and values can be set, and that the
-    HLO can be kept.  Nodes that are not supported are listed, all of them (exit code 4).  HLO stays HLO.
+    Other commands take such files as they are, too; what this one adds is that sizes and values can be set, and
+    that the HLO can be kept.  Nodes that are not supported are listed, all of them (exit code 4).  HLO stays HLO.
 
     \b
         hlotool import model.onnx --set batch=8 -o model.hlo

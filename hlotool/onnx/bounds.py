@@ -21,8 +21,8 @@ __all__ = ["as_they_are", "dynamic_axes", "lowered"]
 
 _PASSING = frozenset({
     "Identity", "Cast", "Transpose", "Concat", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "Add", "Sub", "Mul",
-    "Div", "Abs", "Neg", "Exp", "Log", "Sqrt", "Sigmoid", "Tanh", "Erf", "Floor", "Ceil", "Round", "Sign", "Not", "Equal",
-    "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor", "Relu", "LeakyRelu",
+    "Div", "Abs", "Neg", "Exp", "Log", "Sqrt", "Sigmoid", "Tanh", "Erf", "Floor", "Ceil", "Round", "Sign", "Not",
+    "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor", "Relu", "LeakyRelu",
     "SequenceConstruct", "Optional",
 })  # fmt: skip
 """Operators whose lowering is right for these arrays."""

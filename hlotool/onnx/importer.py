@@ -1,8 +1,8 @@
 """A model as a module: its nodes are lowered one after the other, in one trace.
 
 Sizes have to be known: those of the model's inputs are in the file, or given.  What else decides about the program
-(the shape that a reshape asks for) is computed while lowering (`hlotool.onnx.static`); where it depends on the values of
-an input, these must be given, and the module is for them.
+(the shape that a reshape asks for) is computed while lowering (`hlotool.onnx.static`); where it depends on the values
+of an input, these must be given, and the module is for them.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def _check_given(inputs: Iterable[Any], given: Iterable[str], what: str) -> None
     names = [one.name for one in inputs]
     unknown = sorted(set(given) - set(names))
     if unknown:
-        raise InputError(f"the model has no {what} {', '.join(map(repr, unknown))}; it has {', '.join(names) or 'none'}")
+        said = ", ".join(map(repr, unknown))
+        raise InputError(f"the model has no {what} {said}; it has {', '.join(names) or 'none'}")
 
 
 def _identifier(name: str) -> str:

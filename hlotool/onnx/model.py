@@ -23,8 +23,8 @@ _MOST_ERRORS = 20
 class Model:
     """A model as it was read.
 
-    `opsets` are the versions of operator sets by domain ("" is ai.onnx), `functions` the functions that the model brings
-    along by domain, name and overload, `folder` where external data lie (None: nowhere).
+    `opsets` are the versions of operator sets by domain ("" is ai.onnx), `functions` the functions that the model
+    brings along by domain, name and overload, `folder` where external data lie (None: nowhere).
     """
 
     name: str

@@ -65,7 +65,8 @@ def settings_of(model: Model, settings: Mapping[str, str]) -> Settings:
             if text.startswith("["):
                 kind = dtype_of_tensor(inputs[name].type.tensor_type.elem_type)
                 rank = len(inputs[name].type.tensor_type.shape.dim)
-                held = numpy.array([float(one) if "." in one else int(one) for one in text.strip("[]").split(",") if one])
+                words = [one for one in text.strip("[]").split(",") if one.strip()]
+                held = numpy.array([float(one) if "." in one else int(one) for one in words])
                 found.values[name] = held.astype(kind).reshape(() if not rank else (-1,))
             else:
                 found.shapes[name] = tuple(int(one) for one in text.split(",") if one)

@@ -249,7 +249,7 @@ def scan_of_batches(
             scan(
                 c, *(one[n] for one in values), body=body, num_scan_inputs=num_scan_inputs,
                 scan_input_directions=directions,
-            )  # fmt: skip
+            )
         )
     return tuple(np.stack(list(column), axis=0) for column in zip(*batches, strict=True))
 

@@ -212,7 +212,8 @@ def roi_align(
     spatial_scale: float = 1.0,
 ) -> Array:  # fmt: skip
     """Samples between elements, of a grid in each bin of each region."""
-    half = (coordinate_transformation_mode or ("half_pixel" if c.version >= 16 else "output_half_pixel")) == "half_pixel"
+    usual = "half_pixel" if c.version >= 16 else "output_half_pixel"
+    half = (coordinate_transformation_mode or usual) == "half_pixel"
     boxes = in_f32(rois) * constant(spatial_scale, "f4") - constant(0.5 if half else 0.0, "f4")
     start = (boxes[:, 1], boxes[:, 0])
     extent = [boxes[:, 3] - boxes[:, 1], boxes[:, 2] - boxes[:, 0]]

@@ -45,7 +45,7 @@ class _Layer:
                 activation(
                     name, alphas.pop(0) if takes_alpha and alphas else None,
                     betas.pop(0) if takes_beta and betas else None,
-                )  # fmt: skip
+                )
             )
         self.functions: list[Callable[[Array], Array]] = functions
 
