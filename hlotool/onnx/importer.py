@@ -206,13 +206,13 @@ class _Sizes:
 
     def check(self) -> None:
         """InputError unless all sizes are known, and all that were given are some."""
+        unused = sorted(self.sizes.keys() - self.used)
+        if unused:
+            raise InputError(f"no input has a dimension {', '.join(map(repr, unused))}")
         if self.open:
             message = f"sizes of inputs have to be given: {'; '.join(dict.fromkeys(self.open))}"
             hint = "hlotool import FILE --set NAME=SIZE gives HLO for these; hlotool run takes the sizes of --inputs"
             raise InputError(message, [Diagnostic(message, hint=hint, code=InputError.code)])
-        unused = sorted(self.sizes.keys() - self.used)
-        if unused:
-            raise InputError(f"no input has a dimension {', '.join(map(repr, unused))}")
 
 
 def _shown(dimensions: Any) -> str:

@@ -61,8 +61,7 @@ def settings_of(model: Model, settings: Mapping[str, str]) -> Settings:
         try:
             if name not in inputs:
                 found.sizes[name] = int(text)
-                continue
-            if text.startswith("["):
+            elif text.startswith("["):
                 kind = dtype_of_tensor(inputs[name].type.tensor_type.elem_type)
                 rank = len(inputs[name].type.tensor_type.shape.dim)
                 words = [one for one in text.strip("[]").split(",") if one.strip()]
