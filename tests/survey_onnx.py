@@ -102,7 +102,7 @@ def verdict(case: Any) -> tuple[str, str]:
         for inputs, outputs in data_of(case, model):
             found = prepared.run(inputs)
             Runner.assert_similar_outputs(outputs, found, case.rtol, case.atol)
-        for one in prepared._compiled.values():
+        for one in prepared.programs:
             used.update(dict.fromkeys(one.imported.values))
     except UnsupportedError as error:
         return "unsupported", str(error).partition(": ")[2] or str(error)

@@ -285,6 +285,28 @@ WRONG: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
+MISFITS = {
+    "DepthToSpace": ({"blocksize": 0}, [1, 4, 2, 2]),
+    "Gather": ({"axis": 9}, [2, 2]),
+    "Transpose": ({"perm": [0, 5]}, [2, 2]),
+    "LRN": ({"size": 0}, [1, 2, 3, 3]),
+    "MaxPool": ({"kernel_shape": [2], "strides": [0]}, [1, 1, 4]),
+    "Flatten": ({"axis": 7}, [2, 2]),
+    "Conv": ({"group": 0}, [1, 2, 3, 3]),
+    "Einsum": ({"equation": "ij->q"}, [2, 2]),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_attributes_that_do_not_fit_are_errors_of_the_model(name: str) -> None:
+    attributes, shape = MISFITS[name]
+    inputs = ["x", "w"] if name in ("Gather", "Conv") else ["x"]
+    weight = constant("w", np.zeros((2, 2, 1, 1))) if name == "Conv" else constant("w", [0, 1], "i8")
+    proto = model([node(name, inputs, ["y"], name="odd", **attributes)], [info("x", shape)], weights=[weight])
+    with pytest.raises((ParseError, UnsupportedError), match="odd"):
+        ran(proto, np.zeros(shape, np.float32))
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_errors_name_nodes(name: str) -> None:
     proto, says = WRONG[name]

@@ -1,4 +1,4 @@
-"""ONNX's own tests for backends, a part of them; all of them are `tests/survey_onnx.py`, which wrote the manual's page."""
+"""ONNX's own tests for backends, a part of them; `tests/survey_onnx.py` runs all, and wrote the manual's page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx.backend.test import BackendTest  # noqa: E402
 from survey_onnx import PASSED, cases, verdict  # noqa: E402
 
 import hlotool.onnx.backend as backend  # noqa: E402
-from hlotool.onnx.importer import _has_body  # noqa: E402
+from hlotool.onnx.importer import has_body  # noqa: E402
 from hlotool.onnx.lowering import find  # noqa: E402
 
 PAGE = (ROOT / "man" / "guide" / "docs" / "onnx-operators.md").read_text(encoding="utf-8")
@@ -36,7 +36,7 @@ def _sample() -> list[Any]:
     return [*nodes[::_EACH], *(case for _, case in cases(["simple", "pytorch-operator"], []))]
 
 
-@pytest.mark.skipif(f"onnx {onnx.__version__} " not in PAGE, reason="the page is of the tests of another version of onnx")
+@pytest.mark.skipif(f"onnx {onnx.__version__} " not in PAGE, reason="the page is of another version of onnx")
 @pytest.mark.parametrize("part", range(8))
 def test_verdicts_are_those_of_the_page(part: int) -> None:
     found = {case.name: verdict(case) for case in _sample()[part::8]}
@@ -51,7 +51,7 @@ def test_every_operator_has_a_lowering_or_a_function() -> None:
         if schema.deprecated or schema.domain not in ("", "ai.onnx.ml", "ai.onnx.preview"):
             continue
         version = max(schema.since_version, _FIRST) if not schema.domain else schema.since_version
-        if find(schema.domain, schema.name, version) is None and not _has_body(schema.domain, schema.name, version):
+        if find(schema.domain, schema.name, version) is None and not has_body(schema.domain, schema.name, version):
             missing.add(schema.name)
     assert missing == WITHOUT
 

@@ -74,6 +74,11 @@ class Representation(base.BackendRep):  # type: ignore[misc]  # onnx has no type
             values = dict(zip(names, given, strict=False))
         return tuple(self.compiled(values)(values))
 
+    @property
+    def programs(self) -> tuple[Compiled, ...]:
+        """The programs that there are, one for each combination of shapes, and of values where these count."""
+        return tuple(self._compiled.values())
+
     def compiled(self, values: dict[str, Any]) -> Compiled:
         """The program for the shapes of these values, and for what they hold where it depends on that."""
         shapes = tuple((name, _kind(value)) for name, value in values.items())

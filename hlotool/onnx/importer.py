@@ -24,14 +24,15 @@ from hlotool.numpy.trace import STATE, Trace, finish, module_of, tracing
 from hlotool.onnx.bounds import as_they_are, dynamic_axes, lowered
 from hlotool.onnx.library import onnx
 from hlotool.onnx.lowering import Context, Nothing, Refused, Value, find
-from hlotool.onnx.model import Model, domain_of, graphs_of, label, opset_of, opsets_of, ordered
+from hlotool.onnx.model import Model, domain_of, graphs_of, inputs_of, label, opset_of, opsets_of, ordered
 from hlotool.onnx.static import Statics
 from hlotool.onnx.tensors import array_of, dense_of, dtype_of_tensor
 
-__all__ = ["Imported", "import_model"]
+__all__ = ["Imported", "has_body", "import_model"]
 
 _ODD = re.compile(r"[^A-Za-z0-9_.\-]")
 _DEEPEST = 100  # functions that call functions
+_MISFITS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # of lowerings given what ONNX forbids
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +246,7 @@ class _Walk:
                     if key not in seen:
                         seen.add(key)
                         look(own.node, opsets_of(own.opset_import))
-                elif find(domain, node.op_type, version) is None and not _has_body(domain, node.op_type, version):
+                elif find(domain, node.op_type, version) is None and not has_body(domain, node.op_type, version):
                     self.problems.append(f"{label(node, number)}: {_why(domain, node.op_type, version)}")
                 for inner in graphs_of(node):
                     look(inner.node, opsets)
@@ -341,8 +342,6 @@ class _Walk:
             raise ParseError(f"{self.model.name}: {label(node, number)} has no output for {', '.join(lost)}")
 
     def _reads_missing(self, node: Any, env: Mapping[str, Value]) -> bool:
-        from hlotool.onnx.model import inputs_of
-
         return any(graphs_of(node)) and any(env.get(name) is _MISSING for name in inputs_of(node))
 
     def lowered(
@@ -377,11 +376,14 @@ class _Walk:
             if any(map(dynamic_axes, inputs)) and not as_they_are(node.op_type):
                 return lowered(c, node.op_type, lower, inputs, attributes)
             found = lower(c, *inputs, **attributes)
-        except TypeError as error:
+        except _MISFITS as error:
             why = str(error)
-            if lower.__name__ in why and ("argument" in why):
+            if isinstance(error, HloError):
+                raise
+            if isinstance(error, TypeError) and lower.__name__ in why and "argument" in why:
                 raise Refused(why.partition("() ")[2] or why) from error
-            raise
+            message = f"{self.model.name}: {label(node, number)}: its inputs and attributes do not fit: {why}"
+            raise ParseError(message) from error
         return list(found) if isinstance(found, tuple) else [found]
 
     def function(
@@ -473,7 +475,8 @@ def _schema(domain: str, name: str, version: int) -> Any:
         return None
 
 
-def _has_body(domain: str, name: str, version: int) -> bool:
+def has_body(domain: str, name: str, version: int) -> bool:
+    """Whether onnx defines an operator by a function."""
     schema = _schema(domain, name, version)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 

@@ -99,7 +99,7 @@ class Context:
             return tuple(int(one) for one in self.static(value, what).reshape(-1))
         return tuple(int(one) for one in value)
 
-    def int(self, value: Array | int, what: str) -> int:
+    def whole(self, value: Array | int, what: str) -> int:
         """A single whole number."""
         found = self.ints(value, what) if isinstance(value, Array) else (value,)
         if len(found) != 1:

@@ -22,9 +22,10 @@ Array = np.ndarray[Any, Any]
 def dtype_of_tensor(number: int) -> np.dtype[Any]:
     """The NumPy type of an element type of ONNX; ParseError where there is none of that number."""
     try:
-        return onnx.helper.tensor_dtype_to_np_dtype(number)
+        found: np.dtype[Any] = onnx.helper.tensor_dtype_to_np_dtype(number)
     except (KeyError, TypeError) as error:
         raise ParseError(f"the element type {number} is unknown to onnx {onnx.__version__}") from error
+    return found
 
 
 def array_of(tensor: Any, folder: Path | None) -> Array:

@@ -321,7 +321,7 @@ def split_to_sequence(
     elif split.ndim:
         sizes = c.ints(split, "the sizes")
     else:
-        each = c.int(split, "the size")
+        each = c.whole(split, "the size")
         sizes = [min(each, whole - n) for n in range(0, whole, each)]
     found, start = [], 0
     for size in sizes:

@@ -41,12 +41,11 @@ for _name, _function in {
 _unary("Erf", lambda x: apply("erf", x), wide=True)
 _unary("Sigmoid", lambda x: apply("logistic", x), wide=True)
 for _name, _function in {
-    "Abs": np.abs, "Ceil": np.ceil, "Floor": np.floor, "Neg": np.negative, "Sign": np.sign, "Identity": lambda x: x,
+    "Abs": np.abs, "Ceil": np.ceil, "Floor": np.floor, "Neg": np.negative, "Sign": np.sign,
     "Not": np.logical_not, "IsNaN": np.isnan, "BitwiseNot": np.bitwise_invert,
     "Round": lambda x: apply("round-nearest-even", x),
 }.items():  # fmt: skip
-    if _name != "Identity":
-        _unary(_name, _function)
+    _unary(_name, _function)
 
 
 @lowering("Identity")

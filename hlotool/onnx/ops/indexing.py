@@ -15,7 +15,7 @@ from hlotool.numpy.trace import apply
 from hlotool.onnx.lowering import Context, Refused, lowering, normal_axes
 from hlotool.onnx.ops.pieces import constant, number
 
-__all__ = ["bounded", "compacted", "interpolated"]
+__all__ = ["bounded", "compacted", "interpolated", "read_at"]
 
 
 def _from_front(index: Array, size: int) -> Array:
@@ -195,7 +195,7 @@ def interpolated(
         corners.append([(low, one - share), (low + one, share)])
     total: Any = None
     for choice in product(*corners):
-        value = _read(x, [place for place, _ in choice], lead)
+        value = read_at(x, [place for place, _ in choice], lead)
         for _, weight in choice:
             if weight is not None:
                 value = value * np.astype(np.expand_dims(weight, axis=lead), value.dtype)
@@ -205,7 +205,7 @@ def interpolated(
     return total  # type: ignore[no-any-return]  # there is a corner at least
 
 
-def _read(x: Array, places: Sequence[Array], lead: int) -> Array:
+def read_at(x: Array, places: Sequence[Array], lead: int) -> Array:
     """The elements at whole `places`, [batch..., channels, outs...]; 0 outside."""
     sizes = x.shape[lead + 1 :]
     inside: Any = None

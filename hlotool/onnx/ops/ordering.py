@@ -25,7 +25,7 @@ def top_k(
     k: int | None = None,
 ) -> tuple[Array, Array]:  # fmt: skip
     (place,) = normal_axes([axis], x.ndim)
-    wanted = c.int(count, "k") if count is not None else k
+    wanted = c.whole(count, "k") if count is not None else k
     if wanted is None or not 0 <= wanted <= x.shape[place]:
         raise Refused(f"the {wanted} first of {x.shape[place]} elements")
     sizes = [1] * x.ndim

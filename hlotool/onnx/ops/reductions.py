@@ -94,7 +94,7 @@ for _name, _function in _REDUCTIONS.items():
 def _cumulative(name: str, opcode: str, start: int) -> None:
     @lowering(name)
     def lower(c: Context, x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:
-        (place,) = normal_axes([c.int(axis, "the axis")], x.ndim)
+        (place,) = normal_axes([c.whole(axis, "the axis")], x.ndim)
         wide = in_f32(x)
         if reverse:
             wide = np.flip(wide, axis=place)

@@ -10,7 +10,7 @@ import numpy
 import hlotool.numpy as np
 from hlotool.numpy.array import Array
 from hlotool.onnx.lowering import Context, Refused, lowering, normal_axes
-from hlotool.onnx.ops.indexing import interpolated
+from hlotool.onnx.ops.indexing import interpolated, read_at
 from hlotool.onnx.ops.pieces import constant, in_f32, number
 
 __all__: list[str] = []
@@ -227,8 +227,6 @@ def _reflected(x: Array, low: float, high: float) -> Array:
 
 
 def _cubic_sample(x: Array, places: Sequence[Array], padding: str, align: bool) -> Array:
-    from hlotool.onnx.ops.indexing import _read
-
     rows = []
     for place in places:
         low = np.floor(place)
@@ -245,7 +243,7 @@ def _cubic_sample(x: Array, places: Sequence[Array], padding: str, align: bool) 
                     low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
                     at[d] = np.minimum(np.maximum(_reflected(at[d], low, high), number(0, x)), number(size - 1, x))
             weight = np.expand_dims(rows[0][1][i] * rows[1][1][j], axis=1)
-            value = _read(x, at, 1) * weight
+            value = read_at(x, at, 1) * weight
             total = value if total is None else total + value
     return total  # type: ignore[no-any-return]  # there are sixteen
 

@@ -81,6 +81,8 @@ def _reshaped(x: Array, wanted: tuple[int, ...], zeros: bool) -> Array:
 @lowering("Flatten")
 def flatten(c: Context, x: Array, *, axis: int = 1) -> Array:
     place = axis + x.ndim if axis < 0 else axis
+    if not 0 <= place <= x.ndim:
+        raise Refused(f"the axis {axis} of an array with {x.ndim} dimensions")
     return np.reshape(x, (prod(x.shape[:place]), prod(x.shape[place:])))
 
 
@@ -257,7 +259,7 @@ def eye_like(c: Context, x: Array, *, dtype: int | None = None, k: int = 0) -> A
 
 @lowering("Trilu")
 def trilu(c: Context, x: Array, k: Array | None = None, *, upper: int = 1) -> Array:
-    diagonal = 0 if k is None else c.int(k, "the diagonal")
+    diagonal = 0 if k is None else c.whole(k, "the diagonal")
     function = np.triu if upper else np.tril
     return function(x, k=diagonal)
 

@@ -37,7 +37,7 @@ def dft(
     c: Context, x: Array, length: Array | None = None, axis: Array | None = None, *, inverse: int = 0,
     onesided: int = 0,
 ) -> Array:  # fmt: skip
-    return _dft(c, x, length, -2 if axis is None else c.int(axis, "the axis"), bool(inverse), bool(onesided))
+    return _dft(c, x, length, -2 if axis is None else c.whole(axis, "the axis"), bool(inverse), bool(onesided))
 
 
 @lowering("DFT")
@@ -49,7 +49,7 @@ def dft_by_attribute(
 
 def _dft(c: Context, x: Array, length: Array | None, axis: int, inverse: bool, onesided: bool) -> Array:
     (place,) = normal_axes([axis], x.ndim)
-    count = None if length is None else c.int(length, "the length")
+    count = None if length is None else c.whole(length, "the length")
     if inverse and onesided:
         whole = np.fft.irfft(_complex(x), n=count, axis=place)
         return np.astype(np.expand_dims(whole, axis=-1), x.dtype)
@@ -69,8 +69,8 @@ def stft(
     """Transforms of parts of a signal [batch, places, 1 or 2], each `step` further on."""
     if length is None and window is None:
         raise Refused("neither a window nor a length")
-    size = c.int(length, "the length") if length is not None else window.shape[0]  # type: ignore[union-attr]  # one is
-    hop = c.int(step, "the step")
+    size = c.whole(length, "the length") if length is not None else window.shape[0]  # type: ignore[union-attr]  # one is
+    hop = c.whole(step, "the step")
     count = (x.shape[1] - size) // hop + 1
     index = constant(numpy.arange(count)[:, None] * hop + numpy.arange(size)[None, :])
     signal = _real(x) if x.ndim > 2 else np.expand_dims(_real(x), axis=-1)
@@ -86,7 +86,7 @@ def stft(
 def _window(name: str, *terms: float) -> None:
     @lowering(name)
     def lower(c: Context, size: Array, *, output_datatype: int = 1, periodic: int = 1) -> Array:
-        count = c.int(size, "the size")
+        count = c.whole(size, "the size")
         turns = 2 * numpy.pi * numpy.arange(count) / max(1, count if periodic else count - 1)
         found = sum(term * numpy.cos(n * turns) for n, term in enumerate(terms))
         return constant(numpy.asarray(found), dtype_of_tensor(output_datatype))
@@ -102,8 +102,8 @@ def mel_weight_matrix(
     c: Context, bins: Array, size: Array, rate: Array, lower: Array, upper: Array, *, output_datatype: int = 1
 ) -> Array:
     """Triangles that are evenly spaced in mel (2595 log10(1 + f / 700)), over the bins of a transform."""
-    count, length = c.int(bins, "the number of bands"), c.int(size, "the length")
-    sampled = c.int(rate, "the rate")
+    count, length = c.whole(bins, "the number of bands"), c.whole(size, "the length")
+    sampled = c.whole(rate, "the rate")
     low, high = (float(c.static(np.reshape(one, ()), "a frequency")) for one in (lower, upper))
     ends = 2595 * numpy.log10(1 + numpy.array([low, high]) / 700)
     mel = numpy.arange(count + 2) * ((ends[1] - ends[0]) / (count + 2)) + ends[0]
