@@ -112,13 +112,17 @@ def _kind(value: Any) -> Any:
     return str(found.dtype), found.shape
 
 
+def _is_processor(device: str) -> bool:
+    return device.upper().partition(":")[0] == "CPU"
+
+
 class Backend(base.Backend):  # type: ignore[misc]  # onnx has no types
     """The interface of ``onnx.backend.base``."""
 
     @classmethod
     def is_compatible(cls, model: Any, device: str = "CPU", **kwargs: Any) -> bool:
         """True: what is not supported, `prepare` or the run says, with the reason."""
-        return bool(cls.supports_device(device))
+        return _is_processor(device)
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> Representation:
@@ -156,7 +160,7 @@ class Backend(base.Backend):  # type: ignore[misc]  # onnx has no types
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """Whether models run there: on the processor alone."""
-        return device.upper().partition(":")[0] == "CPU"
+        return _is_processor(device)
 
 
 is_compatible = Backend.is_compatible

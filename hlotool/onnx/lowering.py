@@ -14,7 +14,7 @@ It is for the versions of its operator from `since` on, up to the next one in th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy
 
@@ -30,6 +30,7 @@ Value: TypeAlias = Any
 """An `Array`, a list of values (a sequence), `Nothing` (an empty optional), or None (an input that is left out)."""
 
 Lowering: TypeAlias = Callable[..., Any]
+L = TypeVar("L", bound=Lowering)
 
 LOWERINGS: dict[tuple[str, str], dict[int, Lowering]] = {}
 """By domain ("" is ai.onnx) and name: by the version of the operator set from which on it holds."""
@@ -43,10 +44,10 @@ class Nothing:
     """An optional value that is not there."""
 
 
-def lowering(*names: str, since: int = 1, domain: str = "") -> Callable[[Lowering], Lowering]:
+def lowering(*names: str, since: int = 1, domain: str = "") -> Callable[[L], L]:
     """Enters a function into the table."""
 
-    def enter(function: Lowering) -> Lowering:
+    def enter(function: L) -> L:
         for name in names:
             rows = LOWERINGS.setdefault((domain, name), {})
             if since in rows:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy
 
 import hlotool.numpy as np
@@ -50,7 +49,7 @@ def _to_narrow(x: Array, dtype: numpy.dtype[Any], saturate: bool, round_mode: st
     wide = x if is_float(x) else np.astype(x, numpy.float32)
     if not saturate:
         return np.astype(wide, dtype)
-    most = number(float(ml_dtypes.finfo(dtype).max), np.astype(wide, numpy.float32))
+    most = number(np.finfo(dtype).max, np.astype(wide, numpy.float32))
     real = np.astype(wide, numpy.float32)
     finite = np.minimum(np.maximum(real, -most), most)
     return np.astype(np.where(np.isnan(real), real, finite), dtype)

@@ -294,10 +294,10 @@ def sequence_at(c: Context, values: list[Value], position: Array) -> Value:
         place = np.reshape(np.astype(position, numpy.int64), ())
         place = np.where(place < number(0, place), place + number(len(values), place), place)
         return np.take(np.stack(list(values), axis=0), place, axis=0)
-    place = _place(c, position, len(values), 0)
-    if not 0 <= place < len(values):
-        raise Refused(f"element {place} of a sequence with {len(values)}")
-    return values[place]
+    number_ = _place(c, position, len(values), 0)
+    if not 0 <= number_ < len(values):
+        raise Refused(f"element {number_} of a sequence with {len(values)}")
+    return values[number_]
 
 
 @lowering("SequenceLength")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy
 
@@ -27,7 +28,7 @@ def _convolution(base: Array, kernel: Array, window: Sequence[WindowDimension], 
     """Kernels are [channels out, channels in / groups, places...]."""
     places = tuple(range(2, base.ndim))
     numbers = ConvDimensionNumbers(0, 1, places, 1, 0, places, 0, 1, places)
-    attributes = {"window": Window(tuple(window)), "dim_labels": numbers}
+    attributes: dict[str, Any] = {"window": Window(tuple(window)), "dim_labels": numbers}
     if groups != 1:
         attributes["feature_group_count"] = groups
     return apply("convolution", base, kernel, **attributes)

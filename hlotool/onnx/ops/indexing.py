@@ -10,6 +10,7 @@ import numpy
 
 import hlotool.numpy as np
 from hlotool.numpy.array import Array
+from hlotool.numpy.padding import pad as pad_array
 from hlotool.numpy.statistical import cumulative
 from hlotool.numpy.trace import apply
 from hlotool.onnx.lowering import Context, Refused, lowering, normal_axes
@@ -139,7 +140,8 @@ def compacted(mask: Array) -> tuple[Array, Array]:
 def non_zero(c: Context, x: Array) -> Array:
     flat = np.reshape(x, (-1,))
     places, count = compacted(np.not_equal(flat, number(0, flat)))
-    rows, rest = [], places
+    rows: list[Array] = []
+    rest = places
     for size in reversed(x.shape):
         rows.insert(0, np.remainder(rest, number(size, rest)))
         rest = apply("divide", rest, np.broadcast_to(number(size, rest), rest.shape))
@@ -157,7 +159,7 @@ def compress(c: Context, x: Array, condition: Array, *, axis: int | None = None)
     if known is not None:
         return np.take(flat, constant(numpy.flatnonzero(known[:size]).astype(numpy.int64)), axis=place)
     short = condition[:size]
-    mask = np.pad(short, ((0, size - short.shape[0]),), constant_values=False)
+    mask = pad_array(short, ((0, size - short.shape[0]),), constant_values=False)
     places, count = compacted(mask)
     return bounded(np.take(flat, places, axis=place), count, place)
 

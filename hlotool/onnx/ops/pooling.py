@@ -13,6 +13,7 @@ from hlotool.ir.attributes import Window, WindowDimension
 from hlotool.ir.builder import binary_computation
 from hlotool.numpy.array import Array
 from hlotool.numpy.dtypes import hlo_type
+from hlotool.numpy.padding import pad as pad_array
 from hlotool.numpy.statistical import lowest
 from hlotool.numpy.trace import apply
 from hlotool.onnx.lowering import Context, Refused, lowering
@@ -85,7 +86,7 @@ def _places(x: Array, windows: _Windows, by_columns: int) -> Array:
     pairs = ((0, 0), (0, 0), *((low, high + more) for (low, high), more in
                                zip(windows.padding, windows.beyond, strict=True)))  # fmt: skip
     wide = in_f32(x)
-    padded = np.pad(wide, pairs, constant_values=number(lowest(wide.dtype), wide))
+    padded = pad_array(wide, pairs, constant_values=number(lowest(wide.dtype), wide))
     sizes = x.shape
     order = (*sizes[:2], *reversed(sizes[2:])) if by_columns else sizes
     own = numpy.arange(x.size, dtype=numpy.int64).reshape(order)
@@ -119,7 +120,7 @@ def average_pool(
     total = windows.reduce(wide, "add", 0)
     ones = np.ones((1, 1, *x.shape[2:]), wide.dtype)
     if count_include_pad:
-        ones = np.pad(ones, ((0, 0), (0, 0), *windows.padding), constant_values=1)
+        ones = pad_array(ones, ((0, 0), (0, 0), *windows.padding), constant_values=1)
     counts = windows.reduce(ones, "add", 0, padded=bool(count_include_pad))
     return np.astype(total / counts, x.dtype)
 
@@ -177,7 +178,7 @@ def max_unpool(
     if output_shape is None:
         return found
     wanted = c.ints(output_shape, "the output's shape")
-    return np.pad(found, tuple((0, want - have) for want, have in zip(wanted, sizes, strict=True)))
+    return pad_array(found, tuple((0, want - have) for want, have in zip(wanted, sizes, strict=True)))
 
 
 @lowering("MaxRoiPool")
@@ -224,9 +225,8 @@ def roi_align(
         samples = [(sampling_ratio, sampling_ratio)] * rois.shape[0]
     else:
         known = [c.static(one, "the number of samples (sampling_ratio is 0)") for one in extent]
-        samples = [
-            tuple(max(1, int(numpy.ceil(known[d][n] / outs[d]))) for d in (0, 1)) for n in range(rois.shape[0])
-        ]  # type: ignore[misc]
+        counts_of = [numpy.maximum(1, numpy.ceil(one / out)).astype(int) for one, out in zip(known, outs, strict=True)]
+        samples = list(zip(*(one.tolist() for one in counts_of), strict=True))
     images = np.take(in_f32(x), np.astype(batches, numpy.int64), axis=0)
     found: list[Any] = [None] * rois.shape[0]
     for counts in dict.fromkeys(samples):  # regions with as many samples, together

@@ -8,6 +8,7 @@ import hlotool.numpy as np
 from hlotool.ir import ELEMENT_TYPES
 from hlotool.numpy.array import Array
 from hlotool.numpy.dtypes import hlo_type
+from hlotool.numpy.summation import einsum as sum_of_products
 from hlotool.onnx.lowering import Context, lowering
 from hlotool.onnx.ops.pieces import in_f32, number
 
@@ -36,7 +37,7 @@ def gemm(
 
 @lowering("Einsum")
 def einsum(c: Context, *operands: Array, equation: str) -> Array:
-    found = np.einsum(equation.replace(" ", ""), *map(in_f32, operands))
+    found = sum_of_products(equation.replace(" ", ""), *map(in_f32, operands))
     return np.astype(found, operands[0].dtype)
 
 

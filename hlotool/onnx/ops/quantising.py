@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy
 
 import hlotool.numpy as np
@@ -44,7 +43,7 @@ def _bounds(dtype: numpy.dtype[Any]) -> tuple[float, float]:
     """The least and greatest number of an integer type, or float of 8 bits and fewer."""
     row = ELEMENT_TYPES[element_type_of(dtype)]
     if row.is_float:
-        most = float(ml_dtypes.finfo(dtype).max)
+        most = np.finfo(dtype).max
         return -most, most
     if row.kind == "signed":
         return -float(2 ** (row.bits - 1)), float(2 ** (row.bits - 1) - 1)

@@ -9,6 +9,7 @@ import numpy
 
 import hlotool.numpy as np
 from hlotool.numpy.array import Array
+from hlotool.numpy.padding import pad as pad_array
 from hlotool.numpy.statistical import cumulative, highest, lowest, reduced
 from hlotool.onnx.lowering import Context, lowering, normal_axes
 from hlotool.onnx.ops.pieces import in_f32, kind, number
@@ -101,7 +102,7 @@ def _cumulative(name: str, opcode: str, start: int) -> None:
         if exclusive and x.shape[place]:
             pairs = [(0, 0)] * x.ndim
             pairs[place] = (1, 0)
-            ahead = np.pad(wide, tuple(pairs), constant_values=number(start, wide))
+            ahead = pad_array(wide, tuple(pairs), constant_values=number(start, wide))
             wide = ahead[tuple(slice(0, one) for one in x.shape)]
         found = cumulative(wide, opcode, start, place)
         return np.astype(np.flip(found, axis=place) if reverse else found, x.dtype)

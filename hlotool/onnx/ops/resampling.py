@@ -44,7 +44,8 @@ def _places(
 
 
 def _triangle(x: Floats) -> Floats:
-    return numpy.maximum(0, 1 - numpy.abs(x))
+    found: Floats = numpy.maximum(0, 1 - numpy.abs(x))
+    return found
 
 
 def _cubic(a: float) -> Callable[[Floats], Floats]:
@@ -240,8 +241,8 @@ def _cubic_sample(x: Array, places: Sequence[Array], padding: str, align: bool) 
                 if padding == "border":
                     at[d] = np.minimum(np.maximum(at[d], number(0, x)), number(size - 1, x))
                 elif padding == "reflection":
-                    low, high = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
-                    at[d] = np.minimum(np.maximum(_reflected(at[d], low, high), number(0, x)), number(size - 1, x))
+                    ends = (0.0, size - 1.0) if align else (-0.5, size - 0.5)
+                    at[d] = np.minimum(np.maximum(_reflected(at[d], *ends), number(0, x)), number(size - 1, x))
             weight = np.expand_dims(rows[0][1][i] * rows[1][1][j], axis=1)
             value = read_at(x, at, 1) * weight
             total = value if total is None else total + value

@@ -11,6 +11,7 @@ import numpy
 import hlotool.numpy as np
 from hlotool.ir.attributes import SliceDimension
 from hlotool.numpy.array import Array
+from hlotool.numpy.padding import pad as pad_array
 from hlotool.numpy.trace import apply
 from hlotool.onnx.lowering import Context, Refused, lowering, normal_axes
 from hlotool.onnx.ops.pieces import constant, number
@@ -237,10 +238,10 @@ def _padded(x: Array, widths: Sequence[int], axes: Sequence[int], mode: str, val
         pairs[axis] = (max(0, widths[n]), max(0, widths[n + count]))
     if mode == "constant":
         fill = number(0, x) if value is None else np.reshape(value, ())
-        return np.pad(x, tuple(pairs), constant_values=fill)
+        return pad_array(x, tuple(pairs), constant_values=fill)
     if mode not in ("edge", "reflect", "wrap"):
         raise Refused(f"the mode {mode!r}")
-    return np.pad(x, tuple(pairs), mode=mode)
+    return pad_array(x, tuple(pairs), mode=mode)
 
 
 @lowering("Range")

@@ -76,7 +76,7 @@ def _leaves(x: Array, forest: _Forest) -> Array:
         return np.where(goes, np.take(yes, place), np.take(no, place))
 
     begin = np.broadcast_to(constant(forest.roots.reshape(1, -1)), (rows, len(forest.roots)))
-    return fori_loop(0, forest.depth, step, begin) if forest.depth else begin  # type: ignore[no-any-return]  # an array
+    return fori_loop(0, forest.depth, step, begin) if forest.depth else begin
 
 
 def _totals(x: Array, forest: _Forest, how: str) -> Array:
