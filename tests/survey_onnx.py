@@ -171,8 +171,8 @@ def page(found: dict[str, tuple[str, str]]) -> str:
         "# ONNX's tests", "",
         f"The tests for backends that come with onnx {onnx.__version__} (operator set "
         f"{onnx.defs.onnx_opset_version()}), as `python tests/survey_onnx.py --write` found them. Every model is "
-        "compiled; none is evaluated, and none is run by another library. *For values* are programs that are made for "
-        "the values of inputs which decide about shapes or the course of the program, as the shape that a Reshape is "
+        "compiled; none is evaluated, apart from what shapes are computed from, and none is run by another library. "
+        "*For values* are programs that are made for the values of inputs which decide about shapes or the course of the program, as the shape that a Reshape is "
         "given.", "",
         "| suite | tests | native | native for values | strings | random | others |", "|---|--:|--:|--:|--:|--:|--:|",
     ]  # fmt: skip
