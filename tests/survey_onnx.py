@@ -172,8 +172,8 @@ def page(found: dict[str, tuple[str, str]]) -> str:
         f"The tests for backends that come with onnx {onnx.__version__} (operator set "
         f"{onnx.defs.onnx_opset_version()}), as `python tests/survey_onnx.py --write` found them. Every model is "
         "compiled; none is evaluated, apart from what shapes are computed from, and none is run by another library. "
-        "*For values* are programs that are made for the values of inputs which decide about shapes or the course of the program, as the shape that a Reshape is "
-        "given.", "",
+        "*For values* are programs that are made for the values of inputs which decide about shapes or the course of "
+        "the program, as the shape that a Reshape is given.", "",
         "| suite | tests | native | native for values | strings | random | others |", "|---|--:|--:|--:|--:|--:|--:|",
     ]  # fmt: skip
     for suite in KINDS:
