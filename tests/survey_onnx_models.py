@@ -181,7 +181,11 @@ def main() -> int:
         if given.names and not any(one in name for one in given.names):
             continue
         path = folder / f"{name.replace(' ', '_')}.onnx"
-        arguments = exported(make, path, given.legacy)
+        try:
+            arguments = exported(make, path, given.legacy)
+        except Exception as error:  # the exporter's own
+            print(f"{name:26}not exported: {type(error).__name__}: {str(error).splitlines()[0][:80]}", flush=True)
+            continue
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = given.threads, 3
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
