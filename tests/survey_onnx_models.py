@@ -157,7 +157,7 @@ def timed(runs: list[Callable[[], Any]], rounds: int) -> list[float]:
             for _ in range(calls[number]):
                 run()
             times[number].append((time.perf_counter() - start) / calls[number] * 1e6)
-    return [statistics.quantiles(one, n=4)[0] for one in times]
+    return [statistics.quantiles(one, n=4, method="inclusive")[0] for one in times]
 
 
 def main() -> int:
