@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "checks": {"ir", "text", "evaluate", "runtime", "harness", "inspect", "driver"},
     "cli": {
         "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "checks",
-        "driver", "lsp", "starters", "suites",
+        "driver", "lsp", "starters", "onnx", "suites",
     },
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
     "lsp": {"ir", "text", "lint", "analysis"},
@@ -39,6 +39,7 @@ MAY_IMPORT = {
     "jax": _COMPILER | {"frontends", "harness"},
     "torch": _COMPILER | {"frontends", "inspect"},
     "tensorflow": _COMPILER | {"frontends"},
+    "onnx": _COMPILER | {"numpy"},
 }
 MAY_USE = {  # the rooms of codegen, of one another
     "instruction_sets": set(),
@@ -85,6 +86,7 @@ LIBRARIES = {  # beyond the standard library
     "jax": {"numpy", "ml_dtypes", "jax", "jaxlib"},
     "torch": {"numpy", "ml_dtypes", "torch"},
     "tensorflow": {"numpy", "ml_dtypes", "tensorflow"},
+    "onnx": {"numpy", "ml_dtypes", "onnx"},
 }
 ROOMS = sorted(p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists())
 

@@ -43,7 +43,7 @@ COMMANDS: dict[str, str] = {
     "fmt": "Print modules in the normal form.",
     "graph": "Draw a module: a page to look around in, or a picture.",
     "hash": "Print a hash of what modules compute, names and metadata aside.",
-    "import": "Print a program of StableHLO as HLO.",
+    "import": "Print a program of StableHLO, or a model in ONNX, as HLO.",
     "inspect": "Show what is in a library that build made, or in a program with one.",
     "lint": "Look for numeric and performance smells, and mend some.",
     "lsp": "Serve an editor: errors, names, completion and more, while HLO is written.",

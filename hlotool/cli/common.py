@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from hlotool.analysis.elided import elided_constants, elided_message
 from hlotool.cli.session import Session, current
@@ -50,10 +51,15 @@ def warn_of_elided(module: Module) -> None:
         show_diagnostics([Diagnostic(message, found[0].location, hint, UnsupportedError.code, "warning")])
 
 
-def read_run(file: str) -> tuple[Source, Snapshot]:
-    """The file, and the only module in it, verified, with the arguments and the result that a snapshot records."""
+def read_run(
+    file: str, given: Callable[[Source], Mapping[str, Any]] = lambda source: {}
+) -> tuple[Source, Snapshot]:
+    """The file, and the only module in it, verified, with the arguments and the result that a snapshot records.
+
+    `given` is what is known of the inputs of a model that is not HLO.
+    """
     source = read_source(file)
-    snapshot = read_snapshot(source)
+    snapshot = read_snapshot(source, **given(source))
     check(snapshot.module)
     return source, snapshot
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Amount",
+    "Setting",
     "Share",
     "backend_option",
     "check_backend",
@@ -121,6 +122,20 @@ class Share(click.ParamType[float]):
         if not 0 <= share <= 1:
             self.fail(f"{value!r} is no share: expected something like 5% or 0.05", param, ctx)
         return share
+
+
+class Setting(click.ParamType[tuple[str, str]]):
+    """``NAME=VALUE``."""
+
+    name = "setting"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, sign, text = str(value).partition("=")
+        if not (name.strip() and sign and text.strip()):
+            self.fail(f"{value!r} is no setting: expected NAME=VALUE, as in x.0=8", param, ctx)
+        return name.strip().lstrip("%"), text.strip()
 
 
 class Amount(click.FloatRange):

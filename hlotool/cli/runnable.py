@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hlotool.cli.run_options import RunOptions
 from hlotool.cli.warm import digest_of_file, recall, remember
 from hlotool.harness.input_files import arrays_of, recorded_arrays
-from hlotool.harness.inputs import Input, inputs_of
+from hlotool.harness.inputs import Input
 from hlotool.ir import Module, Shape
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.image import load_image
@@ -57,9 +57,11 @@ def compiled(options: RunOptions) -> Runnable:
     """Read the file and compile it."""
     from hlotool.cli.common import read_run
     from hlotool.cli.compiling import compiling
+    from hlotool.cli.models import given_arrays, named_inputs
     from hlotool.driver import compile_module
+    from hlotool.text.load import READERS
 
-    source, snapshot = read_run(options.file)
+    source, snapshot = read_run(options.file, lambda source: given_arrays(source, options.inputs))
     module = snapshot.module
     if options.elided is not None:
         from hlotool.harness.elided import filled
@@ -72,9 +74,10 @@ def compiled(options: RunOptions) -> Runnable:
             replicas=options.replicas, partitions=options.partitions, timeout=options.timeout, donate=options.donate,
             finite_loops=options.finite_loops,
         )  # fmt: skip
-    inputs = inputs_of(module)
+    inputs = named_inputs(source, module)
     recorded = recorded_arrays(snapshot, executable.devices, len(inputs))
-    plain = recorded is None and snapshot.result is None and options.is_cacheable
+    own = source.form not in READERS  # others depend on more than the bytes of the file
+    plain = own and recorded is None and snapshot.result is None and options.is_cacheable
     if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
         remember(options.file, source.digest, options.passes, machine, inputs, executable.image)
     return Runnable(

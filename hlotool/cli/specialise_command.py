@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from hlotool.cli.common import read_module, show_diagnostics
-from hlotool.cli.options import file_argument
+from hlotool.cli.options import Setting, file_argument
 from hlotool.cli.output import write_text
 from hlotool.driver.specialise import specialise
 from hlotool.text.printer import print_module
@@ -15,24 +13,10 @@ from hlotool.text.printer import print_module
 __all__ = ["command"]
 
 
-class _Setting(click.ParamType[tuple[str, str]]):
-    """``NAME=VALUE``."""
-
-    name = "setting"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, sign, text = str(value).partition("=")
-        if not (name.strip() and sign and text.strip()):
-            self.fail(f"{value!r} is no setting: expected NAME=VALUE, as in x.0=8", param, ctx)
-        return name.strip().lstrip("%"), text.strip()
-
-
 @click.command("specialise")
 @file_argument
 @click.option(
-    "--set", "settings", multiple=True, required=True, type=_Setting(), metavar="NAME=VALUE",
+    "--set", "settings", multiple=True, required=True, type=Setting(), metavar="NAME=VALUE",
     help="x.0=8: dimension 0 of parameter x (p2.0: of parameter 2).  32=8: every dimension of 32 of the parameters.  "
     "batch=8: every dimension of theirs without a fixed size.  x=0.5: the scalar x becomes a constant.",
 )  # fmt: skip

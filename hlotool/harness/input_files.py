@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from hlotool.ir import InputError, Literal, Module, ParseError, Shape
 if TYPE_CHECKING:
     from hlotool.text.load import Snapshot
 
-__all__ = ["arrays_named", "arrays_of", "module_inputs", "read_inputs", "recorded_arrays"]
+__all__ = ["arrays_named", "arrays_of", "module_inputs", "named_arrays", "read_inputs", "recorded_arrays"]
 
 _Read = Callable[[str, Shape], npt.NDArray[Any]]
 
@@ -74,6 +74,24 @@ def read_inputs(
     except DAMAGED as error:
         raise InputError(f"{path}: not an .npz archive of arrays") from error
     return _of_snapshot(path, devices, len(inputs))
+
+
+def named_arrays(path: str, wanted: Mapping[str, Sequence[str]]) -> dict[str, npt.NDArray[Any]]:
+    """Arrays of an archive, by keys of `wanted`, which says the names that each may have; those that are there.
+
+    Of a file that is no archive there are none.
+    """
+    def first(there: Collection[str]) -> dict[str, str]:
+        return {key: name for key, names in wanted.items() for name in reversed(names) if name in there}
+
+    if path.endswith(".safetensors"):
+        with Safetensors(path) as tensors:
+            return {key: tensors.read(name) for key, name in first(tensors.names).items()}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {key: read_member(archive, path, name) for key, name in first(members(archive)).items()}
+    except (OSError, *DAMAGED):
+        return {}  # whoever reads all inputs says what is wrong
 
 
 def _of_snapshot(path: str, devices: int, leaves: int) -> list[list[npt.NDArray[Any]]]:

@@ -53,6 +53,7 @@ _SCALARS = (bool, int, float, complex)
 
 class State(threading.local):
     trace: Trace | None = None
+    origin: Metadata | None = None  # of new instructions, where they come from a model and not from a line of Python
     uniform = False  # write what does nothing, too, so that modules for several sizes are alike
 
 
@@ -155,6 +156,9 @@ class Trace:
             if isinstance(error, (TypeError, ValueError)):
                 raise
             raise value_error(str(error)) from error
+        if STATE.origin is not None:
+            made.metadata = STATE.origin
+            return Array(made, self, weak)
         file, line = user_place()
         if file:
             made.metadata = Metadata(op_name=opcode, source_file=file, source_line=line)

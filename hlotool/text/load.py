@@ -13,7 +13,9 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError, Shape
 from hlotool.ir.given import kind_of
@@ -21,9 +23,10 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.text.foreign import is_mlir, refuse_foreign_bytes
 from hlotool.text.lexer import SPACE
 from hlotool.text.parser import parse
-from hlotool.text.proto.load import Snapshot, looks_binary, looks_text, read_binary, read_text
+from hlotool.text.proto.load import Snapshot, looks_binary, looks_onnx, looks_text, read_binary, read_text
 
 __all__ = [
+    "READERS",
     "SEPARATOR",
     "Snapshot",
     "Source",
@@ -44,6 +47,12 @@ __all__ = [
 SEPARATOR = "// -----"
 """The line between the modules of one text."""
 
+READERS: dict[str, str] = {"onnx": "hlotool.onnx.reading"}
+"""Forms that rooms above this one make modules of: their module, which is loaded when there is such a file.
+
+Its function ``read(source, **given)`` gives the module; `given` is what the command that reads the file knows of it.
+"""
+
 _SEPARATOR = re.compile(r"^[ \t]*//[ \t]?-{5,}[ \t]*(?:\r\n|\r|\n|\Z)", re.MULTILINE)
 _LAST = re.compile(r"[ \t]*//[ \t]?-{5,}[ \t]*(?:\r\n|\r|\n)\Z")
 _NOTHING = re.compile(rf"{SPACE}\Z")
@@ -61,7 +70,8 @@ _LARGEST = 1 << 30  # bytes that a compressed file may hold
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a file holds: `text` is None for binary messages, `form` one of ``hlo stablehlo binary prototext``.
+    """What a file holds: `text` is None for binary messages, `form` one of ``hlo stablehlo binary prototext``, or of
+    `READERS`.
 
     `digest` is the SHA-256 of the file as it is.
     """
@@ -77,6 +87,11 @@ class Source:
         """Whether it is a protocol buffer, in binary or text form."""
         return self.form in ("binary", "prototext")
 
+    @property
+    def holds_one(self) -> bool:
+        """Whether its form has room for one module alone."""
+        return self.is_message or self.form in READERS
+
 
 def open_source(path: str | Path) -> Source:
     """Read the file at `path` (``-`` is standard input) and find its form; ParseError where it cannot be read."""
@@ -91,6 +106,8 @@ def open_source(path: str | Path) -> Source:
     lower, digest = name.lower(), hashlib.sha256(data).hexdigest()
     if data[:2] == _GZIP:
         data, lower = _inflate(data, name), lower.removesuffix(".gz")
+    if lower.endswith(".onnx") or looks_onnx(data):
+        return Source(name, "onnx", data, digest=digest)
     refuse_foreign_bytes(data, name)
     if lower.endswith(_BINARY_NAMES) or looks_binary(data):
         return Source(name, "binary", data, digest=digest)
@@ -123,20 +140,27 @@ def read_modules(source: Source, notes: list[Diagnostic] | None = None) -> list[
 
     For `notes` see `hlotool.text.parser.parse`.
     """
-    if source.is_message:
+    if source.holds_one:
         return [read_snapshot(source).module]
     return parse_all(source.text or "", source.name, notes)
 
 
-def import_modules(
+def import_modules(source: Source, **given: Any) -> list[Module]:
+    """All modules of a file as `read_modules` gives them, with what is `given` for its form.
+
+    For StableHLO these are `function`, the entry, and `arguments`, the shapes of its arguments; for the forms of
+    `READERS` see there.  Other forms take none.
+    """
+    if source.form in READERS:
+        return [read_snapshot(source, **given).module]
+    if source.form == "stablehlo":
+        return _imported(source, **given)
+    return read_modules(source)
+
+
+def _imported(
     source: Source, function: str | None = None, arguments: Sequence[Shape] | None = None
 ) -> list[Module]:
-    """All modules of a file as `read_modules` gives them.  Of a text of StableHLO, `function` is the entry, and
-    `arguments` are the shapes of its arguments; InputError where either is given for another file."""
-    if source.form != "stablehlo":
-        if function is not None or arguments is not None:
-            raise InputError(f"{source.name} is no program of StableHLO, which functions and arguments are chosen of")
-        return read_modules(source)
     from hlotool.text.stablehlo.parse import parse_stablehlo
 
     return [
@@ -145,8 +169,13 @@ def import_modules(
     ]
 
 
-def read_snapshot(source: Source) -> Snapshot:
-    """The module of a file with the values it was run with (none where the file is not a snapshot)."""
+def read_snapshot(source: Source, **given: Any) -> Snapshot:
+    """The module of a file with the values it was run with (none where the file is not a snapshot).
+
+    `given` is for what reads models that are not HLO (`READERS`).
+    """
+    if source.form in READERS:
+        return Snapshot(import_module(READERS[source.form]).read(source, **given))
     if source.form == "binary":
         return read_binary(source.data, source.name)
     if source.form == "prototext":
@@ -156,7 +185,7 @@ def read_snapshot(source: Source) -> Snapshot:
 
 def one_module(source: Source, notes: list[Diagnostic] | None = None) -> Module:
     """The only module of a file; ParseError where there are more.  For `notes` see `hlotool.text.parser.parse`."""
-    if source.is_message:
+    if source.holds_one:
         return read_snapshot(source).module
     found = pieces(source.text or "")
     if len(found) > 1:
@@ -180,7 +209,7 @@ def parse_all(text: str, file: str = "<text>", notes: list[Diagnostic] | None = 
 
 def each_module(source: Source) -> Iterator[Module | ParseError]:
     """The modules of a file, and for those that cannot be read why."""
-    if not source.is_message:
+    if not source.holds_one:
         yield from _parsed(source.text or "", source.name)
         return
     try:

@@ -13,7 +13,7 @@ from hlotool.text.proto.module import build_module
 from hlotool.text.proto.values import read_literal
 from hlotool.text.proto.wire import decode
 
-__all__ = ["Snapshot", "looks_binary", "looks_text", "read_binary", "read_text"]
+__all__ = ["Snapshot", "looks_binary", "looks_onnx", "looks_text", "read_binary", "read_text"]
 
 _MODULE, _PROTO, _SNAPSHOT, _UNOPTIMIZED = "HloModuleProto", "HloProto", "HloSnapshot", "HloUnoptimizedSnapshot"
 _FIRST_KEY = re.compile(
@@ -106,6 +106,14 @@ def _kind(data: bytes) -> str | None:
 def looks_binary(data: bytes) -> bool:
     """Whether the bytes begin like one of the messages."""
     return _kind(data) is not None
+
+
+def looks_onnx(data: bytes) -> bool:
+    """Whether `data` is a model in ONNX: it begins with a number, the version, and has a graph and operator sets."""
+    if data[:1] != b"\x08":
+        return False
+    found = _fields(data, 0, len(data))
+    return all(number in found and found[number][0] == 2 for number in (7, 8))
 
 
 def looks_text(text: str) -> bool:
