@@ -10,6 +10,7 @@ from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import passes_options
 from hlotool.codegen.machine import Machine, default_machine
 from hlotool.driver import CompileOptions, find_backend, is_strict
+from hlotool.driver.options import checked_tuning
 from hlotool.ir import UnsupportedError
 from hlotool.passes import parse_pipeline
 
@@ -45,7 +46,10 @@ def command(
     stage = stage or ("llvm" if "llvm" in stages else stages[0])
     if stage not in stages:
         raise UnsupportedError(f"backend {backend} makes no {stage}; it makes {', '.join(stages)}")
-    options = CompileOptions(pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict())
+    options = CompileOptions(
+        pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict(),
+        tuning=checked_tuning(None),
+    )
     texts = code(read_module(file), options, stage)
     if stage in ("hlo", "launches"):
         write_text(output, *texts)
