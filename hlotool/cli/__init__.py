@@ -59,6 +59,7 @@ COMMANDS: dict[str, str] = {
     "specialise": "Print a module for other sizes of its parameters.",
     "stats": "Show what is in a module and what it costs.",
     "tree": "Show a module as a tree, by calls or scopes, with what it costs.",
+    "tune": "Search for what makes kernels quickest on this machine, and keep it.",
     "verify": "Check modules and report what is wrong in them.",
 }
 """Command -> the line that ``hlotool --help`` shows; the code is in ``hlotool.cli.<command>_command``."""

@@ -28,8 +28,20 @@ from hlotool.text.printer import print_module
 from hlotool.version import __version__
 
 __all__ = [
-    "HEAD", "VERSION", "Database", "Entry", "Tuned", "Wanted", "about", "alone", "entry_of", "key_of", "kernels_of",
-    "line_of", "read_database", "tuned_for",
+    "HEAD",
+    "VERSION",
+    "Database",
+    "Entry",
+    "Tuned",
+    "Wanted",
+    "about",
+    "alone",
+    "entry_of",
+    "kernels_of",
+    "key_of",
+    "line_of",
+    "read_database",
+    "tuned_for",
 ]  # fmt: skip
 
 VERSION = f"{__version__}/{MEANING}"

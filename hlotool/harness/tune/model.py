@@ -8,7 +8,7 @@ news article recommendation", 2010).  With scikit-learn, gradient-boosted trees 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np

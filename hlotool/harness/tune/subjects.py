@@ -8,7 +8,7 @@ from typing import Literal
 
 from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.product_epilogue import fused_product
-from hlotool.driver.tuned import Wanted, about, alone, key_of, kernels_of
+from hlotool.driver.tuned import Wanted, about, alone, kernels_of, key_of
 from hlotool.ir import HloError, Instruction, Module, clone_module
 from hlotool.lazy_dataclass import dataclass
 from hlotool.text.parser import parse

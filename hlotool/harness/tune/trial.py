@@ -36,7 +36,7 @@ from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.runtime.executable import Executable
 from hlotool.text.parser import parse
 
-__all__ = ["Check", "Race", "Setting", "check", "distinct", "race"]
+__all__ = ["Check", "Race", "Setting", "check", "distinct", "options_of", "race"]
 
 Values = Mapping[str, int]
 """Choices, or costs of a module, by name."""
@@ -163,14 +163,21 @@ def _same_bits(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 
 def _made(subject: Subject, values: Values, setting: Setting) -> tuple[Module, CompileOptions]:
     """The module of a candidate, and how it is compiled: without any other choices."""
-    module, target = parse(subject.text), target_of(setting.machine)
-    if subject.is_module:
-        given = {name: bool(value) if name == "prologues" else value for name, value in values.items()}
-        target = replace(target, costs=replace(target.costs, **given))  # type: ignore[arg-type]
-    elif values:
+    module = parse(subject.text)
+    if not subject.is_module and values:
         configured(module.entry.root, checked(dict(values), subject.about))
-    pipeline = parse_pipeline(subject.pipeline)
-    return module, CompileOptions(pipeline=pipeline, machine=setting.machine, target=target, threads=setting.threads)
+    return module, options_of(setting, subject.pipeline, values if subject.is_module else {})
+
+
+def options_of(setting: Setting, pipeline: str, costs: Values, profiled: bool = False) -> CompileOptions:
+    """How something is compiled without tuned choices, by passes that go by these costs."""
+    target = target_of(setting.machine)
+    given = {name: bool(value) if name == "prologues" else value for name, value in costs.items()}
+    target = replace(target, costs=replace(target.costs, **given))  # type: ignore[arg-type]
+    return CompileOptions(
+        pipeline=parse_pipeline(pipeline), machine=setting.machine, target=target, threads=setting.threads,
+        profiled=profiled,
+    )
 
 
 def _digest(subject: Subject, values: Values, setting: Setting) -> str:
