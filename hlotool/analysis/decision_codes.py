@@ -2,8 +2,8 @@
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
-414x buffers, 416x operands of products, 417x tuned choices, 418x what runs side by side, 419x derivatives and batches, 420x grids of
-graphics processors, 421x clusters of backends.
+414x buffers, 416x operands of products, 417x tuned choices, 418x what runs side by side, 419x derivatives and batches,
+420x grids of graphics processors, 421x clusters of backends.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -533,8 +533,8 @@ _ROWS = (
     _kind(4171, "note tuning", "costs", "passes go by costs of a tuning database",
           "A search on such a machine measured that the module is quicker so; the gain is what it measured."),
     _kind(4172, "refuse tuning", "unreadable", "a tuning database, or a line of one, is left out",
-          "It is damaged, of another version, or about knobs that are not known here; hlotool tune --prune removes what "
-          "cannot be used."),
+          "It is damaged, of another version, or about knobs that are not known here; hlotool tune --prune removes "
+          "what cannot be used."),
     _kind(4173, "refuse tuning", "unwritable", "kernels could not be noted in a tuning database",
           "The program is compiled all the same."),
     _kind(4180, "note overlap", "side-by-side", "steps run side by side",

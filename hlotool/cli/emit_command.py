@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hlotool.cli.common import read_module
-from hlotool.cli.options import backend_option, check_backend, cpu_option, file_argument, strict_option
+from hlotool.cli.options import backend_option, check_backend, cpu_option, file_argument, strict_option, tune_option
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import passes_options
 from hlotool.codegen.machine import Machine, default_machine
@@ -27,6 +27,7 @@ __all__ = ["command"]
 )
 @backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), amdgcn:CHIP (gfx90a, ...), or an installed one.")
 @passes_options()
+@tune_option
 @strict_option
 @cpu_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")

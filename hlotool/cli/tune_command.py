@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -15,18 +12,17 @@ from typing import Any
 
 import click
 
-import hlotool
 from hlotool.cli.common import read_module
 from hlotool.cli.durations import Seconds
 from hlotool.cli.options import cpu_option, format_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.progress import progress
-from hlotool.cli.tables import Table, show_tables, time_text
+from hlotool.cli.tune_report import show_database, show_result, show_space
 from hlotool.cli.words import say
 from hlotool.codegen.choices import FORMULAS, checked
 from hlotool.codegen.machine import Machine, default_machine, runs_here
 from hlotool.driver.cpu import BACKEND
-from hlotool.driver.tuned import VERSION, Database, Entry, key_of, read_database
+from hlotool.driver.tuned import VERSION, Entry, key_of, read_database
 from hlotool.harness.children import Children
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.profile import Measurement
@@ -44,7 +40,6 @@ from hlotool.harness.tune import (
     wanted_subject,
 )
 from hlotool.harness.tune.search import Result
-from hlotool.harness.tune.space import changes, legal
 from hlotool.harness.tune.trial import Setting, options_of
 from hlotool.harness.tune.write import text_of
 from hlotool.inspect.search_picture import search_picture
@@ -63,7 +58,7 @@ def _executor(context: click.Context, parameter: click.Parameter, value: str | N
     if value is None or value.startswith("processes:"):
         count = (value or "processes:1").partition(":")[2]
         if not (count.isdecimal() and 1 <= int(count) <= 256):
-            raise click.BadParameter("expected processes:N, with N from 1 to 256, or MODULE:FUNCTION", context, parameter)
+            raise click.BadParameter("expected processes:N, N from 1 to 256, or MODULE:FUNCTION", context, parameter)
     elif not all(part.isidentifier() for part in value.replace(":", ".").split(".")) or value.count(":") != 1:
         raise click.BadParameter("expected processes:N, or MODULE:FUNCTION", context, parameter)
     return value
@@ -84,12 +79,12 @@ def _executor(context: click.Context, parameter: click.Parameter, value: str | N
               help="What ranks candidates; trees needs scikit-learn: pip install 'hlotool[tune]'.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all that is drawn.")
 @click.option("--executor", callback=_executor, metavar="processes:N|MODULE:FUNCTION",
-              help="Where candidates are compiled and checked: N processes, or what FUNCTION gives, an executor as those "
-              "of concurrent.futures.  They are timed here, one at a time.")  # fmt: skip
+              help="Where candidates are compiled and checked: N processes, or what FUNCTION gives, an executor as "
+              "those of concurrent.futures.  They are timed here, one at a time.")  # fmt: skip
 @click.option("--limit", type=Seconds(), default="60s", show_default=True, metavar="TIME",
               help="End a candidate that takes longer.")  # fmt: skip
 @click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-              help="What was measured so far; a search that was cut off goes on from there.  [default: DB.journal]")  # fmt: skip
+              help="What was measured so far; a search that was cut off goes on.  [default: DB.journal]")  # fmt: skip
 @click.option("--picture", type=click.Path(dir_okay=False), metavar="OUT.svg", help="Draw the search.")
 @click.option("--space", is_flag=True, help="Print what could be chosen for the kernels of FILE, and search nothing.")
 @click.option("--show", is_flag=True, help="Print what is in the database.")
@@ -130,14 +125,16 @@ def command(
     """
     path, machine = database or default_database(), machine or default_machine()
     if not files and (show or merged or prune or export is not None):
-        return _keep(path, merged, prune, export, machine, show, form)
+        _keep(path, merged, prune, export, machine, show, form)
+        return
     if show or merged or prune or export is not None:
         raise click.UsageError("--show, --merge, --prune and --export go without FILE")
     if not runs_here(machine):
         raise UnsupportedError(f"this processor cannot run code for {machine.cpu}: it cannot be tuned here")
     setting = Setting(machine, threads, exact)
     if space:
-        return _show_space(_kernels(files, setting, kernels, path), setting, form)
+        show_space(_kernels(files, setting, kernels, path), setting, form)
+        return
     plan = Plan(seed=seed, exact=exact, model="trees" if model == "trees" else "linear")
     seconds = budget if budget is not None or trials is not None else 300.0
     with ExitStack() as stack, progress(after=0) as tell:
@@ -172,7 +169,7 @@ def command(
         book.remove()
     if picture is not None:
         write_text(picture, search_picture(_steps(results), "A search: how much quicker, candidate by candidate"))
-    _report(path, results, form)
+    show_result(path, results, form)
 
 
 def _recorded(book: Journal, what: str, measure: Callable[[], list[Subject]]) -> list[Subject]:
@@ -210,12 +207,22 @@ def _profiled(
     return profile.module, profile.times(), profile.bare.median
 
 
+@contextmanager
+def _named(file: str, several: bool) -> Iterator[None]:
+    """Errors name the file, where there are several."""
+    try:
+        yield
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{file}: {error}" if several else str(error)) from error
+
+
 def _modules(files: Sequence[str], setting: Setting) -> list[Subject]:
     """The modules of files, each once, with the time that a run takes."""
     found: dict[str, Subject] = {}
     for file in files:
         module = read_module(file, runs=True)
-        subject = module_subject(module, _profiled(module, setting)[2])
+        with _named(file, len(files) > 1):
+            subject = module_subject(module, _profiled(module, setting)[2])
         found.setdefault(subject.key, subject)
     return list(found.values())
 
@@ -236,7 +243,8 @@ def _kernels(
     for file in files:
         module = read_module(file, runs=True)
         own = costs.get(key_of(clone_module(module))) if costs else None
-        lowered, times, _ = _profiled(module, setting, own)
+        with _named(file, len(files) > 1):
+            lowered, times, _ = _profiled(module, setting, own)
         for one in kernels_in(lowered, times):
             if one.key not in found or found[one.key].seconds < one.seconds:
                 found[one.key] = one
@@ -258,71 +266,6 @@ def _steps(results: Sequence[tuple[Sequence[Subject], Result]]) -> list[tuple[st
     return [(subjects[one.subject].about, one.word, one.ratio) for subjects, result in results for one in result.tries]
 
 
-# ---- what is shown
-
-
-def _values(values: Mapping[str, int]) -> str:
-    return " ".join(f"{name}={value}" for name, value in values.items())
-
-
-def _report(path: Path, results: Sequence[tuple[Sequence[Subject], Result]], form: str) -> None:
-    found = [one for _, result in results for one in result.found]
-    tries = [one for _, result in results for one in result.tries]
-    words = Counter(one.word for one in tries)
-    seconds = sum(result.seconds for _, result in results)
-    count = sum(len(subjects) for subjects, _ in results)
-    if form == "json":
-        rows = [
-            {"about": one.subject.about, "key": one.subject.key, "scope": "module" if one.subject.is_module else "kernel",
-             "choices": dict(one.values), "gain": one.gain, "seconds": one.seconds, "exact": one.exact}
-            for one in found
-        ]  # fmt: skip
-        _print_json("tune", database=str(path), subjects=count, tries=len(tries), outcomes=dict(sorted(words.items())),
-                    seconds=seconds, found=rows)  # fmt: skip
-        return
-    table = [
-        (one.subject.about, time_text(one.seconds), f"{one.gain:.1%}", _values(one.values))
-        for one in sorted(found, key=lambda one: -one.gain)
-    ]
-    if table:
-        show_tables([Table("clearly quicker", ("kernel", "before", "gain", "choices"), table, frozenset({"before", "gain"}))])
-    came = ", ".join(f"{number} {word}" for word, number in sorted(words.items()))
-    say(f"{path}: {len(found)} of {count} are quicker; {len(tries)} candidates in {seconds:.0f} s: {came or 'none'}")
-    for one in tries:
-        if one.word in ("wrong", "crashed", "hung"):
-            say(f"note: {one.change[0]}={one.change[1]} was {one.word}: {one.why}", err=True)
-
-
-def _show_space(subjects: Sequence[Subject], setting: Setting, form: str) -> None:
-    """What could be chosen, and which values make a difference."""
-    lab = Local(setting)
-    try:
-        makes = [lab.distinct(one, changes(one, setting.exact)) for one in subjects]
-    finally:
-        lab.close()
-    if form == "json":
-        rows = [
-            {
-                "about": subject.about, "key": subject.key, "kind": subject.kind,
-                "knobs": [
-                    {"name": name, "values": list(knob.values), "unit": knob.unit, "changes_sums": knob.sums,
-                     "other_code": [value for other, value in found if other == name]}
-                    for name, knob in legal(subject).items()
-                ],
-            }
-            for subject, found in zip(subjects, makes, strict=True)
-        ]  # fmt: skip
-        _print_json("tune-space", target=target_key(setting.machine), kernels=rows)
-        return
-    for subject, found in zip(subjects, makes, strict=True):
-        table = [
-            (name, ", ".join(str(value) for other, value in found if other == name), knob.unit,
-             "sums" if knob.sums else "")
-            for name, knob in legal(subject).items() if any(other == name for other, _ in found)
-        ]  # fmt: skip
-        show_tables([Table(f"{subject.kind}: {subject.about}", ("knob", "other values", "unit", "changes"), table)])
-
-
 def _keep(
     path: Path, merged: Sequence[Path], prune: bool, export: str | None, machine: Machine, show: bool, form: str
 ) -> None:
@@ -339,36 +282,8 @@ def _keep(
         target = target_key(machine)
         write_text(export, text_of(one for one in database.entries.values() if one.target == target))
     if show:
-        _show(path, database, form)
+        show_database(path, database, form)
 
 
 def _write(path: Path, text: str) -> None:
     write_text(str(path), text)
-
-
-def _show(path: Path, database: Database, form: str) -> None:
-    entries = sorted(database.entries.values(), key=lambda one: (one.target, -one.gain))
-    if form == "json":
-        rows = [
-            {"scope": one.scope, "key": one.key, "target": one.target, "version": one.version, "about": one.about,
-             "choices": one.choices.given if one.scope == "kernel" else dict(one.costs), "gain": one.gain,
-             "seconds": one.seconds, "exact": one.exact}
-            for one in entries
-        ]  # fmt: skip
-        _print_json("tune-database", path=str(path), entries=rows, wanted=len(database.wanted), notes=list(database.notes))
-        return
-    for target in dict.fromkeys(one.target for one in entries):
-        table = [
-            (one.about, time_text(one.seconds), f"{one.gain:.1%}", "same bits" if one.exact else "",
-             one.choices.text() if one.scope == "kernel" else _values(one.costs))
-            for one in entries if one.target == target
-        ]  # fmt: skip
-        show_tables([Table(target, ("kernel", "before", "gain", "results", "choices"), table, frozenset({"before", "gain"}))])
-    say(f"{path}: {len(entries)} entries, {len(database.wanted)} kernels noted for a search")
-    for note in database.notes:
-        say(f"note: {note}", err=True)
-
-
-def _print_json(kind: str, **fields: Any) -> None:
-    clean = {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in fields.items()}
-    click.echo(json.dumps({"schema_version": 1, "kind": kind, "tool_version": hlotool.__version__, **clean}))

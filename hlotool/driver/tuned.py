@@ -115,7 +115,7 @@ def read_database(path: Path) -> Database:
     if head is None or head.get("hlotool") != HEAD["hlotool"]:
         raise InputError(f"{path}: this is no tuning database; `hlotool tune` makes one")
     if head.get("format") != HEAD["format"]:
-        raise InputError(f"{path}: format {head.get('format')!r} of a tuning database; this hlotool reads {HEAD['format']}")
+        raise InputError(f"{path}: format {head.get('format')!r} of a database; this hlotool reads {HEAD['format']}")
     entries: dict[tuple[str, str, str], Entry] = {}
     wanted: dict[tuple[str, str], Wanted] = {}
     notes = []
@@ -156,20 +156,21 @@ def entry_of(row: Mapping[str, Any] | None) -> Entry:
     scope = row.get("scope")
     numbers = [row.get(name) for name in ("gain", "seconds")]
     sound = scope in ("kernel", "module") and all(isinstance(row.get(name), str) for name in _WORDS)
-    sound = sound and all(type(n) in (int, float) and math.isfinite(n) for n in numbers)  # type: ignore[arg-type]
+    sound = sound and all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers)
     if not sound or not isinstance(row.get("exact"), bool):
         raise InputError("an entry has scope, key, target, version, about, choices or costs, gain, seconds and exact")
     choices = checked(row.get("choices", {}), "choices")
     costs = row.get("costs", {})
-    known = {field.name: field.default for field in fields(Costs)}
+    known = {field.name: getattr(Costs(), field.name) for field in fields(Costs)}
     if not isinstance(costs, dict) or any(name not in known for name in costs):
         raise InputError(f"costs: unknown names; known: {', '.join(known)}")
     if any(type(value) is not type(known[name]) or value < 0 for name, value in costs.items()):
         raise InputError("costs: expected whole numbers from 0 on, and true or false for prologues")
     return Entry(
-        scope=scope, key=row["key"], target=row["target"], version=row["version"], about=row["about"],  # type: ignore[arg-type]
-        choices=choices, costs=costs, gain=float(row["gain"]), seconds=float(row["seconds"]), exact=row["exact"],
-    )
+        scope="module" if scope == "module" else "kernel", key=row["key"], target=row["target"],
+        version=row["version"], about=row["about"], choices=choices, costs=costs, gain=float(row["gain"]),
+        seconds=float(row["seconds"]), exact=row["exact"],
+    )  # fmt: skip
 
 
 def line_of(entry: Entry | Wanted) -> str:
@@ -228,7 +229,7 @@ class Tuned:
         self.log.pass_name = "tuning"
         words = " ".join(f"{name}={value}" for name, value in entry.costs.items())
         self.log.note("costs", module.entry.root, words, percent_gained=round(100 * entry.gain, 1))
-        return replace(costs, **dict(entry.costs))
+        return replace(costs, **entry.costs)  # type: ignore[arg-type]  # of the types of its fields: `entry_of`
 
     def choose(self, module: Module) -> None:
         """Give the instructions of a lowered module the choices that there are for them."""

@@ -63,8 +63,8 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of a candidate: ``ok``, ``wrong``, or ``refused`` by the compiler; `why`; and whether all bits are those
-    of the untuned program."""
+    """What came of a candidate: ``ok``, ``wrong``, or ``refused`` by the compiler; `why`; and whether all bits are
+    those of the untuned program."""
 
     word: Literal["ok", "wrong", "refused"]
     why: str = ""
