@@ -111,7 +111,8 @@ def main() -> int:
         found = ratio(subject, given.cpu, given.seconds)
         rows.append(found)
         middle, low, high, seconds, said = found
-        print(f"{seconds * 1e3:8.3f} ms {middle:6.3f} [{low:.3f}, {high:.3f}]  {subject.about[:44]:44} {said}", flush=True)
+        times = f"{seconds * 1e3:8.3f} ms {middle:6.3f} [{low:.3f}, {high:.3f}]"
+        print(f"{times}  {subject.about[:44]:44} {said}", flush=True)
     mean = math.exp(sum(math.log(row[0]) for row in rows) / len(rows))
     worst = max(row[0] for row in rows)
     print(f"{len(rows)} kernels: geometric mean {mean:.3f} of the untuned time, worst {worst:.3f}")

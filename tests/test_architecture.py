@@ -41,7 +41,8 @@ MAY_IMPORT = {
 }
 MAY_USE = {  # the rooms of codegen, of one another
     "instruction_sets": set(),
-    "machine": {"instruction_sets"},
+    "choices": set(),
+    "machine": {"choices", "instruction_sets"},
     "byte_order": set(),
     "kernel": set(),
     "llvm": {"byte_order", "instruction_sets", "kernel", "machine"},
@@ -50,7 +51,7 @@ MAY_USE = {  # the rooms of codegen, of one another
     "nests": {"machine", "llvm", "loops"},
     "algorithms": {"kernel", "machine", "llvm"},
     "target": {"kernel", "machine", "plan"},
-    "kernels": {"byte_order", "kernel", "machine", "plan", "target"},
+    "kernels": {"byte_order", "choices", "kernel", "machine", "plan", "target"},
     "program": {"kernel", "kernels", "machine", "plan", "target"},
     "launches": {"plan"},
     "gpu": {
@@ -68,7 +69,7 @@ LIBRARIES = {  # beyond the standard library
     "passes": {"numpy", "ml_dtypes"},
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite", "scipy"},
-    "harness": {"numpy", "ml_dtypes", "safetensors", "jax", "jaxlib"},  # the last two in a child process only
+    "harness": {"numpy", "ml_dtypes", "safetensors", "sklearn", "jax", "jaxlib"},  # the last two in a child process only
     "inspect": {"graphviz"},
     "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},

@@ -231,6 +231,12 @@ TABLE = {
                       5: "FILE --set 4=8 -o absent/out"}),
     "stats": Row(main="FILE", says="add", json="--format json", kind="stats"),
     "tree": Row(main="FILE", says="main", json="--format json", kind="tree"),
+    "tune": Row(
+        main="FILE --trials 1 --database tuned.jsonl", says="quicker", steady=False,
+        json="--trials 1 --database tuned.jsonl --format json", kind="tune",
+        codes={4: "unknown.hlo --database tuned.jsonl", 5: "FILE --trials 1 --database small.hlo/tuned.jsonl"},
+        endless="endless.hlo --database tuned.jsonl",
+    ),
     "verify": Row(main="FILE", says="", json="--format json", kind="verify", codes={3: "wrong.hlo"}),
 }  # fmt: skip
 READERS = sorted(name for name, row in TABLE.items() if "FILE" in row.main)

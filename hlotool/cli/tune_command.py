@@ -43,7 +43,7 @@ from hlotool.harness.tune.search import Result
 from hlotool.harness.tune.trial import Setting, options_of
 from hlotool.harness.tune.write import text_of
 from hlotool.inspect.search_picture import search_picture
-from hlotool.ir import InputError, Module, UnsupportedError, clone_module
+from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError, clone_module
 from hlotool.runtime.tuning import default_database, target_key
 
 __all__ = ["command"]
@@ -135,6 +135,10 @@ def command(
     if space:
         show_space(_kernels(files, setting, kernels, path), setting, form)
         return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExecutionError(f"cannot write {path}: {error.strerror or error}") from error
     plan = Plan(seed=seed, exact=exact, model="trees" if model == "trees" else "linear")
     seconds = budget if budget is not None or trials is not None else 300.0
     with ExitStack() as stack, progress(after=0) as tell:

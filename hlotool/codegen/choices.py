@@ -145,7 +145,8 @@ FORMULAS = Choices()
 def knobs() -> Mapping[str, Knob]:
     """All knobs by name, in the order of the fields."""
     hints = get_type_hints(Choices, include_extras=True)
-    return {field.name: next(a for a in get_args(hints[field.name]) if isinstance(a, Knob)) for field in fields(Choices)}
+    parts = {field.name: get_args(hints[field.name]) for field in fields(Choices)}
+    return {name: next(part for part in found if isinstance(part, Knob)) for name, found in parts.items()}
 
 
 def checked(values: object, where: str) -> Choices:

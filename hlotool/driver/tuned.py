@@ -62,7 +62,8 @@ _INLINE = frozenset(["while", "call", "conditional"])
 class Entry:
     """What was found for `key` on `target`: `choices` for a kernel, `costs` for a module.
 
-    A run takes ``1 - gain`` of the time that it takes without, which was `seconds`.  If `exact`, it gives the same bits.
+    A run takes ``1 - gain`` of the time that it takes without, which was `seconds`.  If `exact`, it gives the same
+    bits.
     `about` is the opcode and shape of the kernel, or the module's name.
     """
 

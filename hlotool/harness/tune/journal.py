@@ -91,7 +91,7 @@ class Journal:
                 file.write(json.dumps(row).encode() + b"\n")
         except OSError as error:
             why = error.strerror or error
-            raise ExecutionError(f"cannot write {self.path}: {why}; the search stops, and goes on from there") from error
+            raise ExecutionError(f"cannot write {self.path}: {why}; started again, the search goes on") from error
 
 
 def _row(line: str) -> dict[str, Any] | None:

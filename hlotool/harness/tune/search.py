@@ -57,8 +57,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """A candidate that was tried: number of its subject, the choice that it adds to the best so far, what came of it
-    (``faster``, ``no gain``, ``wrong``, ``refused``, ``crashed``, ``hung``, ``failed``), and the ratio of times."""
+    """A candidate that was tried: number of its subject, the choice that it adds to the best so far, what came of it,
+    and the ratio of times.
+
+    That is ``faster``, ``no gain``, ``wrong``, ``undecided``, ``refused``, ``crashed``, ``hung`` or ``failed``.
+    """
 
     subject: int
     change: Change
@@ -102,10 +105,8 @@ class _State:
 
     def candidates(self) -> list[Change]:
         """The choices that can be added to the best so far, and were not tried with it."""
-        return [
-            change for change in self.left or ()
-            if self.best.get(change[0]) != change[1] and frozenset({**self.best, **dict([change])}.items()) not in self.tried
-        ]  # fmt: skip
+        other = [change for change in self.left or () if self.best.get(change[0]) != change[1]]
+        return [one for one in other if frozenset({**self.best, one[0]: one[1]}.items()) not in self.tried]
 
 
 class _Search:
@@ -164,7 +165,8 @@ class _Search:
         gained = False
         for change, candidate, answer in zip(ranked, candidates, answers, strict=True):
             state.tried.add(frozenset(candidate.items()))
-            self.tell(f"{len(self.tries)} candidates, {self.spent:.0f} s: {subject.about[:40]}: {change[0]}={change[1]}")
+            what = f"{subject.about[:40]}: {change[0]}={change[1]}"
+            self.tell(f"{len(self.tries)} candidates, {self.spent:.0f} s: {what}")
             if isinstance(answer, str) or answer["word"] != "ok":
                 word, _, why = answer.partition(":") if isinstance(answer, str) else (answer["word"], "", answer["why"])
                 self.tries.append(Try(subject=state.number, change=change, word=word, ratio=math.nan, why=why.strip()))
@@ -202,7 +204,8 @@ class _Search:
     def timed(self, subject: Subject, best: Mapping[str, int], candidate: Mapping[str, int], seconds: float) -> Any:
         """A race, as a dictionary; words where there was none."""
         seed = self.plan.seed + len(self.tries)
-        question = {"race": subject.key, "best": dict(best), "candidate": dict(candidate), "seconds": seconds, "seed": seed}
+        sides = {"best": dict(best), "candidate": dict(candidate)}
+        question = {"race": subject.key, **sides, "seconds": seconds, "seed": seed}
         answer = self.ask(question, lambda: self.lab.race(subject, best, candidate, seconds, seed))
         return answer if isinstance(answer, str) else answer["Race"]
 

@@ -1,9 +1,9 @@
 """What is done with a candidate, in a child process, which it may take down: its code is written, its numbers are
 checked, and it is timed against another one.
 
-Nothing is timed whose numbers were not checked.  Numbers are right when all bits are those of the untuned program, or
-else when they lie within the error bounds of the evaluator's (`hlotool.harness.references`); what these leave undecided
-is not right.
+Nothing is timed whose numbers were not checked.  Numbers are right when they are near those of the untuned program, by
+the tolerance that ``compare`` has, or else when they lie within the error bounds of the evaluator's
+(`hlotool.harness.references`); what is undecided is not timed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hlotool.driver import CompileOptions, compile_module
 from hlotool.driver.cpu import BACKEND
 from hlotool.harness.compare import verdict_of
 from hlotool.harness.inputs import random_inputs
-from hlotool.harness.references import Rules, Truth, judge
+from hlotool.harness.references import Rules, Truth, judge, judge_by_arrays
 from hlotool.harness.statistics import median_interval, quantile
 from hlotool.harness.tune.subjects import Subject
 from hlotool.ir import HloError, Module
@@ -47,6 +47,8 @@ _BATCH_SECONDS = 100e-6
 """What one clock reading covers at least."""
 _FEWEST, _MOST = 6, 60
 """Rounds of a race."""
+_MOST_BYTES, _MOST_FLOPS = 64e6, 4e9
+"""Of what the evaluator is asked about, for whose wider floats that takes seconds."""
 _LITTLE = 0.005
 """A gain so small that nobody looks for it."""
 
@@ -63,10 +65,10 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of a candidate: ``ok``, ``wrong``, or ``refused`` by the compiler; `why`; and whether all bits are
-    those of the untuned program."""
+    """What came of a candidate: ``ok``, ``wrong``, ``undecided``, or ``refused`` by the compiler; `why`; and whether
+    all bits are those of the untuned program."""
 
-    word: Literal["ok", "wrong", "refused"]
+    word: Literal["ok", "wrong", "undecided", "refused"]
     why: str = ""
     exact: bool = False
 
@@ -110,11 +112,16 @@ def check(subject: Subject, values: Values, setting: Setting) -> Check:
         return Check("ok", exact=True)
     if setting.exact:
         return Check("wrong", "the last bits differ")
+    near = judge_by_arrays(outputs, usual, Rules())
+    if verdict_of(near.comparisons) == "ok":
+        return Check("ok")
+    if subject.bytes > _MOST_BYTES or subject.flops > _MOST_FLOPS:
+        return Check("undecided", "it is not near the untuned one, and too large for the evaluator to say who is right")
     module = parse(subject.text)
     found = judge(outputs, _truth(subject), lambda: list(compile_module(module, "evaluate")(*arguments)), Rules())
     word = verdict_of(found.comparisons)
     bad = next((str(row) for row in found.comparisons if row.verdict == word), "")
-    return Check("ok") if word == "ok" else Check("wrong", f"{word}: {bad}")
+    return Check("ok") if word == "ok" else Check("wrong" if word == "MISMATCH" else "undecided", bad)
 
 
 def race(subject: Subject, best: Values, candidate: Values, setting: Setting, seconds: float, seed: int) -> Race:
