@@ -2,9 +2,9 @@
 
     python tests/make_tuning_database.py KERNELS.json --cpu x86-64-v3 --seconds 120
 
-KERNELS.json is what ``tests/survey_tune.py --list`` writes.  Only choices are searched that leave every bit as it is, and
-only gains are kept that two measurements apart from the search confirm.  A database is for the processor that it was
-made on, as code generation sees it: instructions, caches, cores.
+KERNELS.json is what ``tests/survey_tune.py --list`` writes.  Only choices are searched that leave every bit as it is,
+and only gains are kept that two measurements apart from the search confirm.  A database is for the processor that it
+was made on, as code generation sees it: instructions, caches, cores.
 """
 
 from __future__ import annotations

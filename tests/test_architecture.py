@@ -69,7 +69,7 @@ LIBRARIES = {  # beyond the standard library
     "passes": {"numpy", "ml_dtypes"},
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite", "scipy"},
-    "harness": {"numpy", "ml_dtypes", "safetensors", "sklearn", "jax", "jaxlib"},  # the last two in a child process only
+    "harness": {"numpy", "ml_dtypes", "safetensors", "sklearn", "jax", "jaxlib"},  # the last two in a child only
     "inspect": {"graphviz"},
     "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},

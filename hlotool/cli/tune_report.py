@@ -57,7 +57,7 @@ def show_result(path: Path, results: Sequence[tuple[Sequence[Subject], Result]],
     say(f"{path}: {len(found)} of {count} are quicker; {len(tries)} candidates in {seconds:.0f} s: {came or 'none'}")
     for one in tries:
         if one.word in ("wrong", "crashed", "hung"):
-            say(f"note: {one.change[0]}={one.change[1]} was {one.word}: {one.why}", err=True)
+            say(f"note: {_values(dict(one.change))} was {one.word}: {one.why}", err=True)
 
 
 def show_space(subjects: Sequence[Subject], setting: Setting, form: str) -> None:

@@ -1,7 +1,8 @@
 """The search itself: whose turn it is, which candidates are tried, and what is kept in the end.
 
 A kernel has its turn by the time that it takes in a run, the less the longer nothing was gained there.  In a turn some
-candidates, each one choice away from the best so far, are checked, and those that are right are timed against it.  At
+candidates, each one choice away from the best so far, or two where all of one were tried, are checked, and those that
+are right are timed against it.  At
 the end what was found for each kernel is timed once more against the untuned one, longer: only what is clearly quicker
 then is a result.  Nothing hangs on chance but what is drawn by the seed, and on time but what the journal has.
 """
@@ -12,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, field
+from itertools import combinations
 from typing import Any
 
 from hlotool.harness.tune.journal import Journal
@@ -57,14 +59,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """A candidate that was tried: number of its subject, the choice that it adds to the best so far, what came of it,
+    """A candidate that was tried: number of its subject, the choices that it adds to the best so far, what came of it,
     and the ratio of times.
 
     That is ``faster``, ``no gain``, ``wrong``, ``undecided``, ``refused``, ``crashed``, ``hung`` or ``failed``.
     """
 
     subject: int
-    change: Change
+    change: tuple[Change, ...]
     word: str
     ratio: float
     why: str = ""
@@ -103,10 +105,23 @@ class _State:
     exact: dict[frozenset[Change], bool] = field(default_factory=dict)
     tried: set[frozenset[Change]] = field(default_factory=set)
 
-    def candidates(self) -> list[Change]:
-        """The choices that can be added to the best so far, and were not tried with it."""
+    @property
+    def has_single(self) -> bool:
+        """Whether there are single choices to try: those of all subjects come ahead of pairs."""
+        return self.left is None or any(
+            self.best.get(change[0]) != change[1] and self._is_new((change,)) for change in self.left
+        )
+
+    def candidates(self) -> list[tuple[Change, ...]]:
+        """The choices that can be added to the best so far, and were not tried with it: single ones, then any two."""
         other = [change for change in self.left or () if self.best.get(change[0]) != change[1]]
-        return [one for one in other if frozenset({**self.best, one[0]: one[1]}.items()) not in self.tried]
+        single = [(one,) for one in other if self._is_new((one,))]
+        if single:
+            return [*single]
+        return [two for two in combinations(other, 2) if two[0][0] != two[1][0] and self._is_new(two)]
+
+    def _is_new(self, step: tuple[Change, ...]) -> bool:
+        return frozenset({**self.best, **dict(step)}.items()) not in self.tried
 
 
 class _Search:
@@ -154,10 +169,10 @@ class _Search:
             every = changes(subject, self.plan.exact)
             found = self.ask({"distinct": subject.key}, lambda: self.lab.distinct(subject, every))
             state.left = [(str(name), int(value)) for name, value in found]
-        ranked = sorted(state.candidates(), key=lambda change: -self.model.rank(subject, change))[:_TOGETHER]
+        ranked = self._ranked(state)[:_TOGETHER]
         if self.budget.trials is not None:
             ranked = ranked[: self.budget.trials - len(self.tries)]
-        candidates = [{**state.best, name: value} for name, value in ranked]
+        candidates = [{**state.best, **dict(step)} for step in ranked]
         if not candidates:
             return False
         question = {"check": subject.key, "candidates": candidates}
@@ -165,17 +180,22 @@ class _Search:
         gained = False
         for change, candidate, answer in zip(ranked, candidates, answers, strict=True):
             state.tried.add(frozenset(candidate.items()))
-            what = f"{subject.about[:40]}: {change[0]}={change[1]}"
+            what = f"{subject.about[:40]}: {' '.join(f'{name}={value}' for name, value in change)}"
             self.tell(f"{len(self.tries)} candidates, {self.spent:.0f} s: {what}")
             if isinstance(answer, str) or answer["word"] != "ok":
                 word, _, why = answer.partition(":") if isinstance(answer, str) else (answer["word"], "", answer["why"])
                 self.tries.append(Try(subject=state.number, change=change, word=word, ratio=math.nan, why=why.strip()))
                 continue
             state.exact[frozenset(candidate.items())] = bool(answer["exact"])
-            gained |= self._race(state, change, {**state.best, change[0]: change[1]}, answer)
+            gained |= self._race(state, change, {**state.best, **dict(change)})
         return gained
 
-    def _race(self, state: _State, change: Change, candidate: dict[str, int], answer: Mapping[str, Any]) -> bool:
+    def _ranked(self, state: _State) -> list[tuple[Change, ...]]:
+        """The candidates of a subject, the most promising first."""
+        ranks = {change: self.model.rank(state.subject, change) for change in state.left or ()}
+        return sorted(state.candidates(), key=lambda step: -sum(ranks[change] for change in step))
+
+    def _race(self, state: _State, change: tuple[Change, ...], candidate: dict[str, int]) -> bool:
         """Time a candidate that is right; whether it is the best from now on.  One that another of the same turn has
         made better was not checked as it is now."""
         subject, together = state.subject, frozenset(candidate.items())
@@ -193,7 +213,8 @@ class _Search:
             word, _, why = row.partition(":")
             self.tries.append(Try(subject=state.number, change=change, word=word, ratio=math.nan, why=why.strip()))
             return False
-        self.model.learn(subject, change, -math.log(row["ratio"]))
+        for one in change:
+            self.model.learn(subject, one, -math.log(row["ratio"]) / len(change))
         faster = row["high"] < _GAIN
         word = "faster" if faster else "no gain"
         self.tries.append(Try(subject=state.number, change=change, word=word, ratio=row["ratio"]))
@@ -242,7 +263,7 @@ def search(
     one = _Search(lab, budget, plan, journal, tell, clock)
     open_ = list(states)
     while open_ and one.goes_on(states):
-        state = max(open_, key=lambda state: (state.weight, -state.number))
+        state = max(open_, key=lambda state: (state.has_single, state.weight, -state.number))
         gained = one.turn(state)
         state.weight *= 1.0 if gained else _PATIENCE
         if not state.candidates():
