@@ -148,7 +148,8 @@ def _product(m: int, n: int, k: int) -> str:
 def _image(size: int, features: int, out: int) -> str:
     return (
         f"HloModule c\n\nENTRY e {{\n  a = f32[1,{size},{size},{features}] parameter(0)\n"
-        f"  w = f32[3,3,{features},{out}] parameter(1)\n  ROOT r = f32[1,{size},{size},{out}] convolution(a, w), window={{size=3x3 pad=1_1x1_1}}, "
+        f"  w = f32[3,3,{features},{out}] parameter(1)\n"
+        f"  ROOT r = f32[1,{size},{size},{out}] convolution(a, w), window={{size=3x3 pad=1_1x1_1}}, "
         f"dim_labels=b01f_01io->b01f\n}}\n"
     )
 
@@ -336,7 +337,8 @@ def test_names_make_no_difference_and_the_target_does(tmp_path: Path, monkeypatc
     other = other.replace("ENTRright", "ENTRY")
     assert any(one.rule == "choices" for one in compile_module(parse(other), tune="read").decisions)
     smaller = named("host,l2=256K")
-    assert not any(one.rule == "choices" for one in compile_module(parse(MODULE), machine=smaller, tune="read").decisions)
+    other_caches = compile_module(parse(MODULE), machine=smaller, tune="read")
+    assert not any(one.rule == "choices" for one in other_caches.decisions)
 
 
 def test_exact_takes_what_leaves_all_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +437,8 @@ def test_a_database_changes_what_stored_programs_are_called(tmp_path: Path) -> N
 
 
 def _searched(folder: Path, wait: float = 0.0) -> subprocess.Popen[str]:
-    words = [sys.executable, str(ROOT / "tests" / "fake_lab.py"), str(folder / "journal"), str(folder / "db"), str(wait)]
+    script = ROOT / "tests" / "fake_lab.py"
+    words = [sys.executable, *map(str, (script, folder / "journal", folder / "db", wait))]
     return subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT / "tests")
 
 
@@ -502,7 +505,7 @@ def test_a_clock_that_goes_back_ends_the_search_with_what_it_has(tmp_path: Path)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device without space")
 def test_no_space_left(tmp_path: Path) -> None:
     (tmp_path / "journal").symlink_to("/dev/full")
-    with pytest.raises(ExecutionError, match="No space left on device"):
+    with pytest.raises(ExecutionError, match=r"No space left on device"):
         _search(journal=tmp_path / "journal")
 
 
