@@ -232,10 +232,10 @@ TABLE = {
     "stats": Row(main="FILE", says="add", json="--format json", kind="stats"),
     "tree": Row(main="FILE", says="main", json="--format json", kind="tree"),
     "tune": Row(
-        main="FILE --trials 1 --database tuned.jsonl", says="quicker", steady=False,
-        json="--trials 1 --database tuned.jsonl --format json", kind="tune",
-        codes={4: "unknown.hlo --database tuned.jsonl", 5: "FILE --trials 1 --database small.hlo/tuned.jsonl"},
-        endless="endless.hlo --database tuned.jsonl",
+        main="FILE --trials 1 --database tuned/db.jsonl", says="quicker", steady=False,
+        json="--trials 1 --database tuned/db.jsonl --format json", kind="tune",
+        codes={4: "unknown.hlo --database tuned/db.jsonl", 5: "FILE --trials 1 --database small.hlo/db.jsonl"},
+        endless="endless.hlo --database tuned/db.jsonl",
     ),
     "verify": Row(main="FILE", says="", json="--format json", kind="verify", codes={3: "wrong.hlo"}),
 }  # fmt: skip

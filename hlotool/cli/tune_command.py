@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -132,13 +132,10 @@ def command(
     if not runs_here(machine):
         raise UnsupportedError(f"this processor cannot run code for {machine.cpu}: it cannot be tuned here")
     setting = Setting(machine, threads, exact)
+    modules = {file: read_module(file, runs=True) for file in files}
     if space:
-        show_space(_kernels(files, setting, kernels, path), setting, form)
+        show_space(_kernels(modules, setting, kernels, path), setting, form)
         return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ExecutionError(f"cannot write {path}: {error.strerror or error}") from error
     plan = Plan(seed=seed, exact=exact, model="trees" if model == "trees" else "linear")
     seconds = budget if budget is not None or trials is not None else 300.0
     with ExitStack() as stack, progress(after=0) as tell:
@@ -150,13 +147,13 @@ def command(
             "seed": seed, "exact": exact, "model": model, "scope": scope, "kernels": kernels,
             "budget": seconds, "trials": trials,
         }  # fmt: skip
-        book = Journal.open(journal or path.with_name(f"{path.name}.journal"), head)
+        book = stack.enter_context(_journal(path, journal, head))
         if book.replayed:
             say(f"goes on from {book.path}: {len(book.lines)} answers", err=True)
         results: list[tuple[list[Subject], Result]] = []
         left, count = seconds, trials
         if files and scope != "kernels":
-            subjects = _recorded(book, "modules", lambda: _modules(files, setting))
+            subjects = _recorded(book, "modules", lambda: _modules(modules, setting))
             share = 1.0 if scope == "modules" else _MODULES
             part = Budget(None if left is None else left * share, None if count is None else max(1, int(count * share)))
             result = search(subjects, lab, part, plan, book, tell)
@@ -165,7 +162,7 @@ def command(
             count = None if count is None else count - len(result.tries)
         if scope != "modules" and (count is None or count > 0):
             costs = {found.subject.key: found.values for _, result in results for found in result.found}
-            subjects = _recorded(book, "kernels", lambda: _kernels(files, setting, kernels, path, costs))
+            subjects = _recorded(book, "kernels", lambda: _kernels(modules, setting, kernels, path, costs))
             results.append((subjects, search(subjects, lab, Budget(left, count), plan, book, tell)))
         found = [one for _, result in results for one in result.found]
         entries = [_entry(one, target_key(machine)) for one in found]
@@ -174,6 +171,26 @@ def command(
     if picture is not None:
         write_text(picture, search_picture(_steps(results), "A search: how much quicker, candidate by candidate"))
     show_result(path, results, form)
+
+
+@contextmanager
+def _journal(path: Path, journal: Path | None, head: dict[str, Any]) -> Iterator[Journal]:
+    """The journal of a search, in a folder that is made for it and the database; nothing is left of them where the
+    search ends before there is an answer."""
+    there = path.parent.exists()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExecutionError(f"cannot write {path}: {error.strerror or error}") from error
+    book = Journal.open(journal or path.with_name(f"{path.name}.journal"), head)
+    try:
+        yield book
+    finally:
+        if not book.lines:
+            book.remove()
+            if not there:
+                with suppress(OSError):
+                    path.parent.rmdir()
 
 
 def _recorded(book: Journal, what: str, measure: Callable[[], list[Subject]]) -> list[Subject]:
@@ -220,11 +237,10 @@ def _named(file: str, several: bool) -> Iterator[None]:
         raise UnsupportedError(f"{file}: {error}" if several else str(error)) from error
 
 
-def _modules(files: Sequence[str], setting: Setting) -> list[Subject]:
+def _modules(files: Mapping[str, Module], setting: Setting) -> list[Subject]:
     """The modules of files, each once, with the time that a run takes."""
     found: dict[str, Subject] = {}
-    for file in files:
-        module = read_module(file, runs=True)
+    for file, module in files.items():
         with _named(file, len(files) > 1):
             subject = module_subject(module, _profiled(module, setting)[2])
         found.setdefault(subject.key, subject)
@@ -232,7 +248,7 @@ def _modules(files: Sequence[str], setting: Setting) -> list[Subject]:
 
 
 def _kernels(
-    files: Sequence[str], setting: Setting, most: int, path: Path, costs: Mapping[str, Mapping[str, int]] | None = None
+    files: Mapping[str, Module], setting: Setting, most: int, path: Path, costs: Mapping[str, Mapping[str, int]] | None = None
 ) -> list[Subject]:
     """The kernels of files that take longest, equal ones once; without files those that programs noted."""
     if not files:
@@ -244,8 +260,7 @@ def _kernels(
             raise InputError(f"{path}: no kernels are noted for {target}; give a FILE, or use HLOTOOL_TUNE=write")
         return [wanted_subject(one) for one in wanted[:most]]
     found: dict[str, Subject] = {}
-    for file in files:
-        module = read_module(file, runs=True)
+    for file, module in files.items():
         own = costs.get(key_of(clone_module(module))) if costs else None
         with _named(file, len(files) > 1):
             lowered, times, _ = _profiled(module, setting, own)
