@@ -43,7 +43,8 @@ MAY_IMPORT = {
 }
 MAY_USE = {  # the rooms of codegen, of one another
     "instruction_sets": set(),
-    "machine": {"instruction_sets"},
+    "choices": set(),
+    "machine": {"choices", "instruction_sets"},
     "byte_order": set(),
     "kernel": set(),
     "llvm": {"byte_order", "instruction_sets", "kernel", "machine"},
@@ -52,7 +53,7 @@ MAY_USE = {  # the rooms of codegen, of one another
     "nests": {"machine", "llvm", "loops"},
     "algorithms": {"kernel", "machine", "llvm"},
     "target": {"kernel", "machine", "plan"},
-    "kernels": {"byte_order", "kernel", "machine", "plan", "target"},
+    "kernels": {"byte_order", "choices", "kernel", "machine", "plan", "target"},
     "program": {"kernel", "kernels", "machine", "plan", "target"},
     "prediction": {"kernel", "kernels", "machine", "plan", "target"},
     "launches": {"plan"},
@@ -71,8 +72,8 @@ LIBRARIES = {  # beyond the standard library
     "passes": {"numpy", "ml_dtypes"},
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite", "scipy"},
-    "harness": {  # all but the first three in child processes only
-        "numpy", "ml_dtypes", "safetensors", "jax", "jaxlib", "tensorflow", "torch",
+    "harness": {  # all but the first four in child processes only
+        "numpy", "ml_dtypes", "safetensors", "sklearn", "jax", "jaxlib", "tensorflow", "torch",
     },
     "inspect": {"graphviz"},
     "checks": {"numpy"},

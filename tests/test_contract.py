@@ -253,6 +253,12 @@ TABLE = {
                  codes={2: "mlp --widths nothing", 4: "model unknown.hlo", 5: "model FILE --time 0.001 -o absent/out"},
                  endless="model endless.hlo"),
     "tree": Row(main="FILE", says="main", json="--format json", kind="tree"),
+    "tune": Row(
+        main="FILE --trials 1 --database tuned/db.jsonl", says="quicker", steady=False,
+        json="--trials 1 --database tuned/db.jsonl --format json", kind="tune",
+        codes={4: "unknown.hlo --database tuned/db.jsonl", 5: "FILE --trials 1 --database small.hlo/db.jsonl"},
+        endless="endless.hlo --database tuned/db.jsonl",
+    ),
     "verify": Row(main="FILE", says="", json="--format json", kind="verify", codes={3: "wrong.hlo"}),
 }  # fmt: skip
 READERS = sorted(name for name, row in TABLE.items() if "FILE" in row.main)

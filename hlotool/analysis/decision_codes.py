@@ -2,8 +2,8 @@
 
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
-414x buffers, 416x operands of products, 418x what runs side by side, 419x derivatives and batches, 420x grids of
-graphics processors, 421x clusters of backends.
+414x buffers, 416x operands of products, 417x tuned choices, 418x what runs side by side, 419x derivatives and batches,
+420x grids of graphics processors, 421x clusters of backends.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -527,6 +527,16 @@ _ROWS = (
           "that it starts with are not written."),
     _kind(4147, "note buffer-assignment", "row-in-place", "what a loop stacks is not copied",
           "Its kernel writes it where it belongs in the array of the results of all trips."),
+    _kind(4170, "note tuning", "choices", "a kernel is written by choices of a tuning database",
+          "A search on such a machine measured that they make it quicker than the formulas do; the gain is what it "
+          "measured.  HLOTOOL_TUNE=off leaves formulas to decide."),
+    _kind(4171, "note tuning", "costs", "passes go by costs of a tuning database",
+          "A search on such a machine measured that the module is quicker so; the gain is what it measured."),
+    _kind(4172, "refuse tuning", "unreadable", "a tuning database, or a line of one, is left out",
+          "It is damaged, of another version, or about knobs that are not known here; hlotool tune --prune removes "
+          "what cannot be used."),
+    _kind(4173, "refuse tuning", "unwritable", "kernels could not be noted in a tuning database",
+          "The program is compiled all the same."),
     _kind(4180, "note overlap", "side-by-side", "steps run side by side",
           "They do not wait for each other: threads share them as one job, in which a loop or a kernel that cannot be "
           "split is one task.  Times are estimates, for two threads."),

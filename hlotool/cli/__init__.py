@@ -64,6 +64,7 @@ COMMANDS: dict[str, str] = {
     "stats": "Show what is in a module and what it costs.",
     "study": "Measure when compiling pays: training of perceptrons, parts of a module.",
     "tree": "Show a module as a tree, by calls or scopes, with what it costs.",
+    "tune": "Search for what makes kernels quickest on this machine, and keep it.",
     "verify": "Check modules and report what is wrong in them.",
 }
 """Command -> the line that ``hlotool --help`` shows; the code is in ``hlotool.cli.<command>_command``."""

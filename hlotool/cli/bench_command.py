@@ -44,6 +44,7 @@ from hlotool.cli.options import (
     module_inputs_options,
     strict_option,
     threads_option,
+    tune_option,
 )
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import variants_options
@@ -162,6 +163,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
 @cpus_option
 @donate_option
 @threads_option
+@tune_option
 @strict_option
 @form_option("text", "json", "csv", "markdown")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="OUT", help="Write the report here.")

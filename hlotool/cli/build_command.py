@@ -15,7 +15,7 @@ from hlotool.analysis.donation import Donate
 from hlotool.cli.common import read_source
 from hlotool.cli.compiling import compiling
 from hlotool.cli.completion import cpus
-from hlotool.cli.options import donate_option, form_option, numerics_options, strict_option
+from hlotool.cli.options import donate_option, form_option, numerics_options, strict_option, tune_option
 from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import passes_options
 from hlotool.cli.sizes import Size
@@ -88,6 +88,7 @@ def _entries(context: click.Context, parameter: click.Parameter, values: Sequenc
 @donate_option
 @passes_options()
 @numerics_options
+@tune_option
 @strict_option
 @form_option("text", "json")
 def command(

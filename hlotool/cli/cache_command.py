@@ -111,11 +111,13 @@ def _code_of(
     from hlotool.cli.common import read_module
     from hlotool.codegen.target import target_of
     from hlotool.driver import CompileOptions, find_backend
+    from hlotool.driver.options import checked_tuning
     from hlotool.passes import parse_pipeline
 
     make = find_backend("cpu").code
     assert make is not None
-    texts = make(read_module(file), CompileOptions(pipeline=parse_pipeline(passes), machine=machine), "llvm")
+    options = CompileOptions(pipeline=parse_pipeline(passes), machine=machine, tuning=checked_tuning(None))
+    texts = make(read_module(file), options, "llvm")
     shared = target_of(machine).library(machine)  # one entry
     keys = [code_key([text], machine) for text in texts if text not in shared]
     if any(text in shared for text in texts):

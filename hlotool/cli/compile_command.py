@@ -24,6 +24,7 @@ from hlotool.cli.options import (
     numerics_options,
     optional_file_argument,
     threads_option,
+    tune_option,
 )
 from hlotool.cli.output import write_bytes, write_text
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
@@ -61,6 +62,7 @@ __all__ = ["command"]
 @cpu_option
 @threads_option
 @numerics_options
+@tune_option
 @format_option
 @trace_option
 @dump_options

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from hlotool.cli.common import read_module
-from hlotool.cli.options import backend_option, check_backend, cpu_option, file_argument, strict_option
+from hlotool.cli.options import backend_option, check_backend, cpu_option, file_argument, strict_option, tune_option
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import passes_options
 from hlotool.codegen.machine import Machine, default_machine
 from hlotool.driver import CompileOptions, find_backend, is_strict
+from hlotool.driver.options import checked_tuning
 from hlotool.ir import UnsupportedError
 from hlotool.passes import parse_pipeline
 
@@ -26,6 +27,7 @@ __all__ = ["command"]
 )
 @backend_option("cpu, nvptx:CHIP (sm_70 to sm_100), amdgcn:CHIP (gfx90a, ...), or an installed one.")
 @passes_options()
+@tune_option
 @strict_option
 @cpu_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), help="Write here.")
@@ -45,7 +47,10 @@ def command(
     stage = stage or ("llvm" if "llvm" in stages else stages[0])
     if stage not in stages:
         raise UnsupportedError(f"backend {backend} makes no {stage}; it makes {', '.join(stages)}")
-    options = CompileOptions(pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict())
+    options = CompileOptions(
+        pipeline=parse_pipeline(passes), machine=machine or default_machine(), strict=is_strict(),
+        tuning=checked_tuning(None),
+    )
     texts = code(read_module(file), options, stage)
     if stage in ("hlo", "launches"):
         write_text(output, *texts)

@@ -40,6 +40,7 @@ __all__ = [
     "strict_option",
     "threads_option",
     "tolerance_options",
+    "tune_option",
 ]
 
 file_argument = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
@@ -103,6 +104,21 @@ strict_option = click.option(
     callback=_strict,
     help="Whether a failure of a part of hlotool is an error (70), or compilation goes on without it; "
     "else HLOTOOL_STRICT. [default: no-strict]",
+)
+
+
+def _tune(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        os.environ["HLOTOOL_TUNE"] = value  # for the whole command, child processes too
+
+
+tune_option = click.option(
+    "--tune",
+    type=click.Choice(["off", "exact", "read", "write"]),
+    expose_value=False,
+    callback=_tune,
+    help="What is taken of tuning databases (see hlotool tune): nothing, what leaves all bits as they are, all, or all "
+    "and note kernels that they lack; else HLOTOOL_TUNE, else exact, of what hlotool brings along.",
 )
 
 

@@ -24,6 +24,7 @@ from hlotool.cli.options import (
     numerics_options,
     strict_option,
     threads_option,
+    tune_option,
 )
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
@@ -123,6 +124,7 @@ class Report:
 @format_option
 @passes_options()
 @finite_loops_option
+@tune_option
 @strict_option
 def command(**given: Any) -> None:
     """Show where the time of FILE goes: native time per instruction, and inside of fusions.

@@ -30,6 +30,7 @@ from hlotool.cli.options import (
     strict_option,
     threads_option,
     tolerance_options,
+    tune_option,
 )
 from hlotool.cli.output import write_bytes
 from hlotool.cli.passes_options import passes_options
@@ -110,6 +111,7 @@ class _Positive(Amount):
 @format_option
 @passes_options()
 @finite_loops_option
+@tune_option
 @strict_option
 def command(isolate: bool, memory_limit: int | None, **given: Any) -> int | None:
     """Run FILE and print its outputs, or save them with -o.

@@ -14,6 +14,8 @@ VARIABLES = {
     "HLOTOOL_STRICT": "1: as --strict, also for the library: a failure of a part of hlotool is an error.",
     "HLOTOOL_FALLBACK": "warn (default), silent or error: what is said of a program, or a part, that another compiles.",
     "HLOTOOL_REDUCE": "How many seconds a reproducer of a pass that fails may be reduced (10), or off.",
+    "HLOTOOL_TUNE": "off, exact, read or write: what programs take of tuning databases (see hlotool tune).",
+    "HLOTOOL_TUNE_DATABASE": "The tuning database (default: hlotool/tuning.jsonl in XDG_DATA_HOME or ~/.local/share).",
     "HLOTOOL_XLA_PYTHON": "A Python that has jax, for comparisons with XLA (default: the one that runs hlotool).",
     "XDG_CACHE_HOME": "Where caches are; see HLOTOOL_CACHE.",
     "NO_COLOR": "Set to anything: no colour in messages.",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hlotool.analysis.fingerprint import Structures
 from hlotool.codegen.byte_order import bytes_of
+from hlotool.codegen.choices import FORMULAS, Choices, choices_of
 from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT
@@ -25,6 +26,9 @@ from hlotool.ir import Computation, Instruction, Module, UnsupportedError
 from hlotool.ir.refusals import named
 
 __all__ = ["Constants", "Kernels", "functions_of", "identifier"]
+
+_LONG, _SHORT = 1e5, 1e3
+"""Nanoseconds that are, and are not, worth waking threads for, in loops or outside of them."""
 
 _NO_LOOPS: Mapping[Instruction, list[Piece]] = MappingProxyType({})
 
@@ -93,8 +97,11 @@ class Kernels:
         if found is None:
             name = f"k{len(self.distinct)}_{identifier(instruction.name)}"
             with named(instruction):
-                machine = self.unmasked if unmasked else self.machine
+                machine, choices = self.unmasked if unmasked else self.machine, choices_of(instruction)
+                machine = machine if choices is FORMULAS else _told(machine, choices)
                 kernel = self.target.emitter(instruction)(name, instruction, machine, in_place, there)
+                if choices.threads is not None:
+                    kernel = replace(kernel, steps=tuple(_shared(step, choices.threads) for step in kernel.steps))
             found = name, self.functions[loop].add(name, kernel)
             self.distinct[key] = found
             for helper in kernel.helpers:
@@ -120,6 +127,17 @@ class Kernels:
             self.helpers[helper] = None
             if not helper.kept:
                 self.units.add(Piece(helper.declarations, helper.definitions, (helper.declared,)))
+
+
+def _told(machine: Machine, choices: Choices) -> Machine:
+    """The machine for a kernel with these choices."""
+    bits = min(choices.vector_bits or machine.vector_bits, machine.vector_bits)
+    return replace(machine, vector_bits=bits, l2=choices.second_level or machine.l2, choices=choices)
+
+
+def _shared(step: Step, threads: int) -> Step:
+    """A step whose cost says that threads should share it, or should not."""
+    return replace(step, cost=max(step.cost, _LONG) if threads else min(step.cost, _SHORT))
 
 
 class Constants:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from hlotool.codegen.choices import FORMULAS, Choices
 from hlotool.codegen.instruction_sets import AVX512, InstructionSet, instruction_set, vector_bits_of
 from hlotool.lazy_dataclass import dataclass
 from hlotool.system import cache_bytes, may_use_tiles, processors, system
@@ -44,7 +45,7 @@ class Machine:
 
     Code that is `portable` keeps to what LLVM has for every processor; code that `asks` may call the runtime to learn
     whether to go on; code without `masks` reads and writes no single lanes of vectors, even if the processor could:
-    LLVM keeps nothing in registers that is accessed so.
+    LLVM keeps nothing in registers that is accessed so.  `choices` are those of the kernel that is being written.
     """
 
     triple: str
@@ -59,6 +60,7 @@ class Machine:
     portable: bool = False
     asks: bool = True
     masks: bool = True
+    choices: Choices = FORMULAS
 
     @property
     def architecture(self) -> str:

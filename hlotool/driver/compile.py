@@ -17,7 +17,7 @@ from hlotool.driver.backend import Backend
 from hlotool.driver.backends import find_backend
 from hlotool.driver.compiled import compiled_by
 from hlotool.driver.failures import is_strict
-from hlotool.driver.options import CompileOptions, checked_count, checked_limit, chosen_machine
+from hlotool.driver.options import CompileOptions, checked_count, checked_limit, checked_tuning, chosen_machine
 from hlotool.driver.program_shape import program_shape
 from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError, clone_module
 from hlotool.ir.devices import topology_of
@@ -71,6 +71,7 @@ def compile_module(
     finite_loops: bool = True,
     profiled: bool = False,
     quick_calls: bool = True,
+    tune: str | None = None,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -105,6 +106,9 @@ def compile_module(
 
     Loops are taken to end, as XLA takes them: one whose results nobody reads is removed.  Without `finite_loops` those
     stay of which it is not known that they end.
+
+    `tune` says which choices of tuning databases are taken, as ``HLOTOOL_TUNE`` does where it is None: ``"off"``,
+    ``"exact"``, ``"read"`` or ``"write"`` (`hlotool.runtime.tuning`).
 
     Where a part of the compiler fails, the rest goes on without it: an optional pass is left out; a fused kernel
     becomes several, and one that is not fused a call of the evaluator; then `pipeline` is left out; and in the end the
@@ -141,6 +145,7 @@ def compile_module(
         to_run=to_run,
         profiled=profiled,
         quick_calls=quick_calls,
+        tuning=checked_tuning(tune),
     )
     if options.donation.arguments:
         _check_donation(module, backend, found)

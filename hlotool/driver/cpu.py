@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from hlotool.analysis.donation import matched
 from hlotool.codegen.program import build, kernel_texts
@@ -29,6 +30,10 @@ from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.executable import Executable, compilation, link
 from hlotool.runtime.marshalling import copied_to_donated, marshalled
 from hlotool.runtime.object_code import CodeError, assembly, object_of
+from hlotool.runtime.tuning import target_key
+
+if TYPE_CHECKING:
+    from hlotool.driver.tuned import Tuned
 
 __all__ = ["BACKEND", "LOWERING", "lower", "native_backend"]
 
@@ -71,11 +76,25 @@ def _compiled(module: Module, options: CompileOptions) -> Executable:
 
 def lower(module: Module, options: CompileOptions, verify: bool) -> Module:
     """A copy of `module` as code generation gets it; it is verified after each pass if asked for."""
-    lowering, progress = parse_pipeline(LOWERING), Progress()
-    return optimised(
+    lowering, progress, costs = parse_pipeline(LOWERING), Progress(), _target(options).costs
+    tuned = _tuned(options)
+    lowered = optimised(
         module, options.pipeline, lowering, options.log, options.instruments, progress, options.strict, verify,
-        _target(options).costs,
+        costs if tuned is None else tuned.costs(module, costs),
     )  # fmt: skip
+    if tuned is not None:
+        tuned.choose(lowered)
+    return lowered
+
+
+def _tuned(options: CompileOptions) -> Tuned | None:
+    """The choices of databases; None, and nothing imported, where there are none to read or write."""
+    tuning = options.tuning
+    if tuning is None or not (tuning.mode == "write" or tuning.files(target_key(options.machine))):
+        return None
+    from hlotool.driver.tuned import tuned_for
+
+    return tuned_for(options.machine, tuning, options.log)
 
 
 def _target(options: CompileOptions) -> Target:

@@ -12,7 +12,7 @@ from hlotool.codegen.machine import Machine, to_link, without_tiles
 from hlotool.codegen.program import Constants, Program, build_together
 from hlotool.driver.cpu import lower
 from hlotool.driver.failures import is_strict
-from hlotool.driver.options import CompileOptions
+from hlotool.driver.options import CompileOptions, checked_tuning
 from hlotool.ir import InputError, UnsupportedError
 from hlotool.ir.collector import collector_paused
 from hlotool.ir.depth import room
@@ -90,7 +90,7 @@ def _programs(
         donation = donation_of(source.module, options.donate)
         own = CompileOptions(
             pipeline=options.pipeline, machine=machine, donation=donation, strict=is_strict(options.strict),
-            log=DecisionLog(), to_run=False,
+            log=DecisionLog(), to_run=False, tuning=checked_tuning(None),
         )  # fmt: skip
         with room(source.module), collector_paused():
             entries[f"code_{name}_{level}"] = lower(source.module, own, False), donation

@@ -14,8 +14,9 @@ from hlotool.ir.given import kind_of
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.steps import Pipeline
+from hlotool.runtime.tuning import Tuning, tuning_of
 
-__all__ = ["CompileOptions", "checked_count", "checked_limit", "chosen_machine"]
+__all__ = ["CompileOptions", "checked_count", "checked_limit", "checked_tuning", "chosen_machine"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +28,7 @@ class CompileOptions:
     decided goes into `log`.  `donation` names arguments that may be overwritten.  If `strict`, a part of the compiler
     that fails ends the compilation.  If not `to_run`, what comes of it is looked at only.  If `profiled`, native code
     says how long its steps take.  If not `quick_calls`, native code is called by its address, and seldom from Python.
+    `tuning` says which tuned choices are taken (None: none).
     """
 
     pipeline: Pipeline
@@ -41,6 +43,7 @@ class CompileOptions:
     to_run: bool = True
     profiled: bool = False
     quick_calls: bool = True
+    tuning: Tuning | None = None
 
 
 _MOST = 1024
@@ -60,6 +63,15 @@ def chosen_machine(machine: Machine | None, cpu: str | None) -> Machine:
         raise InputError("a program is compiled for one processor: give machine or cpu, not both")
     try:
         return machine or (default_machine() if cpu is None else named(cpu))
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def checked_tuning(tune: str | None) -> Tuning:
+    if tune is not None and not isinstance(tune, str):
+        raise InputError(f"tune: expected a word, not {kind_of(tune)}")
+    try:
+        return tuning_of(tune)
     except ValueError as error:
         raise InputError(str(error)) from None
 

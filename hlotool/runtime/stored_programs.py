@@ -12,6 +12,7 @@ from hlotool.codegen.machine import Machine
 from hlotool.runtime.cache import compiler_identity, default_cache, pack, unpack
 from hlotool.runtime.cache_key import Key
 from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
+from hlotool.runtime.tuning import target_key, tuning_of
 
 __all__ = ["program_key", "recall_program", "remember_program"]
 
@@ -22,6 +23,7 @@ def program_key(label: str, parts: Mapping[str, str], machine: Machine) -> Key:
     for field, value in asdict(machine).items():
         fields = {f"{field} {key}": one for key, one in value.items()} if isinstance(value, dict) else {field: value}
         described |= {key: str(one) for key, one in fields.items()}
+    described["tuning"] = tuning_of(None).identity(target_key(machine))
     return Key("program", label, {**described, **compiler_identity()})
 
 

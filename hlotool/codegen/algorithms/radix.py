@@ -27,11 +27,15 @@ _WIDE_DIGITS: Annotated[int, Threshold("records")] = 1 << 13
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of `bits` bits with keys of `key_bits` bits; `key` writes code from a record to its key (i<key_bits>)."""
+    """Records of `bits` bits with keys of `key_bits` bits; `key` writes code from a record to its key (i<key_bits>).
+
+    They are sorted by digits of `digit_bits` bits, or as many as are good for their number if that is None.
+    """
 
     bits: int
     key_bits: int
     key: Callable[[Vector], Vector]
+    digit_bits: int | None = None
 
     @property
     def type(self) -> str:
@@ -54,7 +58,7 @@ class Records:
 
         Wide digits save passes over long arrays, narrow ones save histogram work on short ones.
         """
-        width = 11 if count >= _WIDE_DIGITS and self.key_bits > 16 else 8
+        width = self.digit_bits or (11 if count >= _WIDE_DIGITS and self.key_bits > 16 else 8)
         return -(-self.key_bits // width), width
 
     def histogram_bytes(self, count: int) -> int:
@@ -70,10 +74,10 @@ class Records:
         return rounds * (1.3 * count + 0.4 * (1 << width))
 
 
-def indexed(key_bits: int, length: int) -> Records:
-    """Records of a key above an index less than `length`, with half of the bits for each."""
+def indexed(key_bits: int, length: int, digit_bits: int | None = None) -> Records:
+    """Records of a key above an index less than `length`, with half of the bits for each; see `Records`."""
     half = 32 if key_bits <= 32 and length < 1 << 32 else 64
-    return Records(2 * half, key_bits, lambda record: record.lshr(half).cast("trunc", f"i{key_bits}"))
+    return Records(2 * half, key_bits, lambda record: record.lshr(half).cast("trunc", f"i{key_bits}"), digit_bits)
 
 
 def define_sort(unit: Unit, name: str, records: Records, count: int) -> Callee[Ptr]:

@@ -142,7 +142,7 @@ def _kernel(
 def _sort_elements(unit: Unit, name: str, lines: _Lines, key: Key) -> Kernel:
     """One operand: its elements are the records, and their bits the key."""
     bits, n = key_bits(key.element_type), lines.length
-    records = Records(bits, bits, partial(emit_key, key))
+    records = Records(bits, bits, partial(emit_key, key), _digit_bits(unit))
     sort = define_sort(unit, f"sort_{name}", records, n)
 
     def sort_line(line: _Line) -> None:
@@ -153,6 +153,10 @@ def _sort_elements(unit: Unit, name: str, lines: _Lines, key: Key) -> Kernel:
 
     rest = aligned(records.histogram_bytes(n))
     return _kernel(unit, name, lines, aligned(n * records.bytes), rest, records.sort_cost(n), sort_line)
+
+
+def _digit_bits(unit: Unit) -> int | None:
+    return None if unit.machine is None else unit.machine.choices.digit_bits
 
 
 def _groups(keys: tuple[Key, ...]) -> list[list[Key]]:
@@ -174,7 +178,7 @@ def _sort_records(unit: Unit, name: str, lines: _Lines, keys: tuple[Key, ...], i
     """Sort (keys, index) records, one group of keys after the other, then permute the operands."""
     n = lines.length
     groups = _groups(keys)
-    kinds = [indexed(_bits(group), n) for group in groups]
+    kinds = [indexed(_bits(group), n, _digit_bits(unit)) for group in groups]
     sorts = [define_sort(unit, f"sort{number}_{name}", records, n) for number, records in enumerate(kinds)]
     buffer, counters = aligned(n * 16), max(aligned(records.histogram_bytes(n)) for records in kinds)
 

@@ -141,7 +141,8 @@ _AHEAD: Annotated[int, Threshold("bytes")] = 1024
 
 def prefetch(place: Ptr) -> None:
     """Ask for what will be loaded soon; processors do so by themselves, but stop at the ends of pages."""
-    (place + _AHEAD).fetch()
+    machine = place.f.unit.machine
+    (place + ((machine.choices.fetch_bytes if machine is not None else None) or _AHEAD)).fetch()
 
 
 def load_gathered(element_type: str, places: Vector, mask: Vector) -> Register:

@@ -274,7 +274,9 @@ def copies_for(
         most = 8  # which hides how long one addition takes
     elif not within and max((n.trips for n in vector), default=0) >= LONG:
         most = max(2, most, min(4, _power_of_two(machine.registers // (accumulators + _most_alive(vector)) + 1) // 2))
-    while most > 1 and (most * live > machine.registers or (most - 1) * width >= lane.extent):
+    asked = machine.choices.vectors
+    most = most if asked is None else asked
+    while most > 1 and ((asked is None and most * live > machine.registers) or (most - 1) * width >= lane.extent):
         most //= 2
     return most
 
@@ -317,7 +319,11 @@ def pick_lane(
     `scope` are the nodes written in the loops, `insides` the reductions among them with the nodes of their bodies.
     """
     # Of equal ones the innermost.
-    return min([*reversed(candidates), None], key=lambda loop: total_cost(loop, scope, insides, machine))
+    place = machine.choices.lane or 0
+    ways = [*reversed(candidates), None]
+    if not place:
+        return min(ways, key=lambda loop: total_cost(loop, scope, insides, machine))
+    return sorted(ways, key=lambda loop: total_cost(loop, scope, insides, machine))[min(place, len(ways) - 1)]
 
 
 def total_cost(

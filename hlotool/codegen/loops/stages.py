@@ -17,10 +17,11 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.loops.loops import LoopSpec, weight
 from hlotool.codegen.loops.nodes import Node, Row
 from hlotool.codegen.loops.trace import Tracer
+from hlotool.codegen.machine import Machine
 from hlotool.ir import byte_size
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["BLOCK", "Stage", "stages_of"]
+__all__ = ["Stage", "block_of", "stages_of"]
 
 BLOCK: Annotated[int, Threshold("elements")] = 1024
 """Elements that go through one stage before the next: so many that beginning and ending a loop hardly count, and so few
@@ -53,7 +54,14 @@ class Stage:
     kept: tuple[Node, ...]
 
 
-def stages_of(tracer: Tracer, scope: Sequence[Node], lane: LoopSpec) -> tuple[list[Stage], dict[Node, Node]]:
+def block_of(machine: Machine) -> int:
+    """Elements that go through one stage before the next."""
+    return machine.choices.stage_elements or BLOCK
+
+
+def stages_of(
+    tracer: Tracer, scope: Sequence[Node], lane: LoopSpec, machine: Machine
+) -> tuple[list[Stage], dict[Node, Node]]:
     """The stages of what `scope` computes in the loop `lane`, and the loads of all rows; none where one stage will do.
 
     Loads, and what is quickly computed of nothing else, are repeated in every stage; all outputs are written in the
@@ -62,7 +70,9 @@ def stages_of(tracer: Tracer, scope: Sequence[Node], lane: LoopSpec) -> tuple[li
     inside = [n for n in scope if n.variables & lane.variables]
     own = [n for n in inside if n.kind not in ("load", "store")]
     work = sum(map(weight, own))
-    if work <= _STAGE or lane.extent < BLOCK or max(n.trips for n in inside) < _LEAST:
+    most = machine.choices.stage_cycles or _STAGE
+    block = block_of(machine)
+    if work <= most or lane.extent < block or max(n.trips for n in inside) < _LEAST:
         return [], {}
     if 2 * sum(_DIVIDER.get(n.opcode, 0.0) for n in own) > work or any(n.kind in ("reduce", "leaf") for n in own):
         return [], {}
@@ -72,7 +82,7 @@ def stages_of(tracer: Tracer, scope: Sequence[Node], lane: LoopSpec) -> tuple[li
     steps = [n for n in own if weight(n) > 1 or any(i.kind != "load" for i in needs[n])]
     outputs = [n for n in inside if n.kind == "store"]
     last = {i: k for k, n in enumerate([*steps, *outputs]) for i in needs[n]}
-    ends = [*_cuts(steps, last), len(steps)]
+    ends = [*_cuts(steps, last, most), len(steps)]
     rows: dict[Node, Node] = {}
     stages = []
     first = 0
@@ -84,7 +94,7 @@ def stages_of(tracer: Tracer, scope: Sequence[Node], lane: LoopSpec) -> tuple[li
         kept = [n for n in made if last[n] >= end] if end < len(steps) else []
         stores = []
         for n in kept:
-            slot, index = Row(len(rows), BLOCK * byte_size(n.type)), atom_index(lane.atom)
+            slot, index = Row(len(rows), block * byte_size(n.type)), atom_index(lane.atom)
             rows[n] = tracer.node("load", n.type, index=index, slot=slot)
             stores.append(tracer.node("store", n.type, (n,), index=index, slot=slot))
         stages.append(Stage((*sorted(nodes, key=lambda n: n.serial), *stores), tuple(kept)))
@@ -92,10 +102,10 @@ def stages_of(tracer: Tracer, scope: Sequence[Node], lane: LoopSpec) -> tuple[li
     return stages, rows
 
 
-def _cuts(steps: Sequence[Node], last: Mapping[Node, int]) -> list[int]:
+def _cuts(steps: Sequence[Node], last: Mapping[Node, int], most: float) -> list[int]:
     """Before which steps to cut: again and again in two about equal parts at a place that few values cross.
 
-    A step is wanted until number ``last[step]``.
+    A step is wanted until number ``last[step]``; parts take `most` cycles, where they can be cut.
     """
     crossing = [0] * (len(steps) + 1)
     for k, n in enumerate(steps):
@@ -110,7 +120,7 @@ def _cuts(steps: Sequence[Node], last: Mapping[Node, int]) -> list[int]:
     while parts:
         first, end = parts.pop()
         length = done[end] - done[first]
-        if length <= _STAGE:
+        if length <= most:
             continue
         away = {k: abs((done[k] - done[first]) / length - 0.5) for k in range(first + 1, end)}
         places = [k for k in away if away[k] <= _AWAY and crossing[k] <= _CROSSING]

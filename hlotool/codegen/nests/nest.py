@@ -21,7 +21,7 @@ from hlotool.codegen.llvm.values import Ptr, Vector, number, plus
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.loops.loops import LoopSpec, bound_loops, depth_in
 from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of
-from hlotool.codegen.loops.stages import BLOCK, Stage
+from hlotool.codegen.loops.stages import Stage, block_of
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.nests.access import Access, columns_of
 from hlotool.codegen.nests.indices import Indices
@@ -143,8 +143,9 @@ class Nest:
 
     def _staged(self, loop: LoopSpec) -> None:
         """Write the stages of the lane loop, one after the other for every block of its elements."""
-        block = begin_loop(self.f, loop.start, loop.stop, BLOCK)
-        stop = number(self.f, plus(block.index, BLOCK)).at_most(loop.stop)
+        size = block_of(self.machine)
+        block = begin_loop(self.f, loop.start, loop.stop, size)
+        stop = number(self.f, plus(block.index, size)).at_most(loop.stop)
         part = replace(loop, start=block.index, stop=stop)
         back = number(self.f, 0).minus(block.index)
         with self.scope.inner():

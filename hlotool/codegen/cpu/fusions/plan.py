@@ -214,6 +214,9 @@ def part_count(node: Node, body: Sequence[Node], lane: LoopSpec | None, extent: 
         return 1
     rows = prod(a.high + 1 for a in node.bound)
     most = int(min(_PARTS if vectors else -(-_PARTS // results), work // PART_WORK, extent, rows // _PART_ROWS))
+    asked = machine.choices.parts
+    if asked is not None:
+        return min(asked, extent)
     good = [n for n in range(2, most + 1) if extent % n == 0]
     return good[-1] if good and good[-1] * 3 >= most else most
 

@@ -50,6 +50,12 @@ MOST_TASKS: Annotated[int, Threshold("tasks")] = 128  # of a loop
 ROW_BYTES: Annotated[int, Threshold("bytes")] = 1 << 16
 """Most that a value kept for a later pass over its row may take (of the stack, and of the nearest caches)."""
 
+_MOST_KEPT = 1 << 18
+"""Bytes of rows that are kept where that is asked for."""
+
+_LARGE, _NEVER = 1 << 20, 1 << 62
+"""Bytes of an array that is past the caches where that is asked for; and never is."""
+
 REPEATED_NS: Annotated[float, Threshold("nanoseconds")] = 300.0
 """A reduction quicker than this may be computed again by every task."""
 
@@ -80,7 +86,9 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
     bases = load_bases(f, jobs, scratch_slot)
     for job in jobs:
         nodes = closure(job.stores)
-        far = {n for n in nodes if isinstance(n.slot, int) and byte_size(n.type) * n.trips > machine.l3}
+        past = machine.choices.past_caches
+        most = machine.l3 if past is None else _NEVER if not past else _LARGE
+        far = {n for n in nodes if isinstance(n.slot, int) and byte_size(n.type) * n.trips > most}
         aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
         if aligned and work(nodes) <= HEAVY:
             nest = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
@@ -142,7 +150,8 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> Writte
     `near` says that all comes from the nearest caches.
     """
     tracer, stores, atoms, machine = job.tracer, job.stores, job.atoms, nest.machine
-    rows, row_stores = _rows(tracer, stores, atoms)
+    keep = machine.choices.keep_rows
+    rows, row_stores = _rows(tracer, stores, atoms, ROW_BYTES if keep is None else (_MOST_KEPT if keep else 0))
     scope = scope_of(stores, rows)
     everything = sorted(closure(stores), key=lambda n: n.serial)
     everything += list(rows.values())
@@ -160,8 +169,9 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> Writte
         width = width_for(vector, lane, machine)
         accumulators = sum(1 for r, _ in reduces if r.variables & lane.variables)
         tile = None if reduces or (job.loops and not job.tiles) else tile_loop(loops, lane, scope)
+        tile = None if machine.choices.tiled == 0 else tile
         if not (reduces or job.loops or tile):
-            stages, rows = stages_of(tracer, scope, lane)
+            stages, rows = stages_of(tracer, scope, lane, machine)
         parts = [stage.nodes for stage in stages] or [tuple(vector)]
         waits, within = nest.access.far or near, bool(job.loops)
         copies = min(copies_for(part, lane, width, machine, accumulators, waits, within) for part in parts)
@@ -196,11 +206,12 @@ def _is_reread(scope: Sequence[Node], loops: Sequence[LoopSpec]) -> bool:
 
 
 def _rows(
-    tracer: Tracer, stores: list[Node], atoms: list[Atom]
+    tracer: Tracer, stores: list[Node], atoms: list[Atom], most: int
 ) -> tuple[dict[Node, Node], dict[Node, list[Node]]]:
     """Expensive values of a row that a reduction computes and a later pass over the row needs again.
 
-    They are kept in a buffer: the loads of each, and for the reduction that makes them their stores.
+    They are kept in buffers of at most so many bytes: the loads of each, and for the reduction that makes them their
+    stores.
     """
     looped = variables_of(atoms)
     scope = scope_of(stores)
@@ -219,7 +230,7 @@ def _rows(
         for node in costly:
             position = joint_index(reduce.bound)
             size = (position.high + 1) * byte_size(node.type)
-            if node not in reached or size + sum(kept.slot.bytes for kept in rows.values()) > ROW_BYTES:
+            if node not in reached or size + sum(kept.slot.bytes for kept in rows.values()) > most:
                 continue
             slot = Row(len(rows), -(-size // 64) * 64)
             rows[node] = tracer.node("load", node.type, index=position, slot=slot)
@@ -346,7 +357,8 @@ def _combining(reduce: Node, machine: Machine) -> float:
 def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node], time: float) -> int:
     """Distribute the outer loops over tasks and write everything; return the number of tasks."""
     f = nest.f
-    want = int(min(max(time / TASK_NS, 1), MOST_TASKS))
+    asked = f.unit.machine.choices.task_ns if f.unit.machine is not None else None
+    want = int(min(max(time / (asked or TASK_NS), 1), MOST_TASKS))
     count = 1
     digits: list[tuple[int, int]] = []  # per distributed loop: how many parts, iterations in each
     for loop in loops[:limit]:

@@ -57,8 +57,9 @@ def choose_tile(
     With `windows` the rows of `a` are windows that overlap.  Edges that ask for tile functions of their own must then
     be worth the code.  With `in_lines` rows of tiles are whole lines of the caches.
     """
-    width = arithmetic.columns
+    width, choices = arithmetic.columns, machine.choices
     best: tuple[float, int, int] | None = None
+    chosen: tuple[float, int, int] | None = None
     for vectors in range(1, min(8 if m == 1 else 4, -(-n // width)) + 1):
         # Beside sums and vectors of `b`: broadcasts from memory need a register of their own, and two of 16 are too
         # many where they would cost a sum; products too where they are not fused with the addition.
@@ -67,9 +68,10 @@ def choose_tile(
         highest = (machine.registers - vectors - spare) // (vectors * arithmetic.components)
         if highest < 1 or (in_lines and vectors * width * arithmetic.element.bytes % LINE):
             continue
-        fewest = -(-m // highest)
-        for row_count in range(fewest, min(fewest + (3 if windows else 1), m + 1)):
-            rows = -(-m // row_count)
+        heights = _heights(m, highest, windows)
+        if choices.tile_rows is not None and choices.tile_rows <= min(m, highest):
+            heights.append(choices.tile_rows)
+        for rows in dict.fromkeys(heights):
             cost, edges = 0.0, -1
             for r, row_tiles in ((rows, m // rows), (m % rows, 1)):
                 for v, panels in ((vectors, n // (vectors * width)), (-(-(n % (vectors * width)) // width), 1)):
@@ -80,8 +82,18 @@ def choose_tile(
                 cost *= 1 + 0.04 * edges
             if best is None or cost < best[0]:
                 best = (cost, rows, vectors)
+            asked = choices.tile_rows in (None, rows) and choices.tile_vectors in (None, vectors)
+            if asked and (chosen is None or cost < chosen[0]):
+                chosen = (cost, rows, vectors)
+    best = chosen or best
     assert best is not None
     return best[0], TileShape(best[1], best[2] * width)
+
+
+def _heights(m: int, highest: int, windows: bool) -> list[int]:
+    """Rows of tiles, no more than `highest`, that divide `m` rows about evenly."""
+    fewest = -(-m // highest)
+    return [-(-m // count) for count in range(fewest, min(fewest + (3 if windows else 1), m + 1))]
 
 
 def _cycles(rows: int, vectors: int, machine: Machine, arithmetic: Arithmetic, windows: bool) -> float:
@@ -127,15 +139,16 @@ def panels_to_pack(
     in its cache.  That leaves the panels to share between threads, and has every task read all of `a`.
     Comes with so many terms of the sum as to pack at a time (0: all), where its `depth` is given.
     """
-    most = panel_bytes(machine)
-    if rows > SHARED_ROWS or panels < SHARED_PANELS:
+    most, own = panel_bytes(machine), machine.choices.own_panels
+    if own == 0 or panels < SHARED_PANELS or (own is None and rows > SHARED_ROWS):
         return 0, 0
     if depth > PIECE_DEPTH:
         pieces = -(-depth // PIECE_DEPTH)
         return 1, min(depth, -(-depth // (16 * pieces)) * 16)
     if size > (most if machine.instructions.tuned else most // 2):
         return 0, 0
-    return max(1, min(COLUMNS // width, most // size, panels // 16)), 0
+    columns = machine.choices.block_columns or COLUMNS
+    return max(1, min(columns // width, most // size, panels // 16)), 0
 
 
 def piece_to_pack(rows: int, panels: int, *, size: int, row: int, first: int, machine: Machine) -> int:
@@ -201,19 +214,21 @@ def terms_at_a_time(product: Product, microkernel: Microkernel, machine: Machine
 
 def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     """Tiles of rows and panels of columns in a task."""
-    tile, epilogue = product.tile, product.epilogue
-    tiles = max(1, min(product.row_tiles, BLOCK_ROWS // tile.rows))
-    wide = max(1, min(product.panels, COLUMNS // tile.columns))
+    tile, epilogue, choices = product.tile, product.epilogue, machine.choices
+    tiles = max(1, min(product.row_tiles, (choices.block_rows or BLOCK_ROWS) // tile.rows))
+    wide = max(1, min(product.panels, (choices.block_columns or COLUMNS) // tile.columns))
     if product.shared:
         # The next tasks come back to the same panels: let those stay in the second-level cache.
         depth = min(product.depth, piece * (product.depth // product.terms[0]))
         wide = max(1, min(wide, panel_bytes(machine) // (tile.columns * depth * product.arithmetic.element.bytes)))
     flops = 2.0 * product.arithmetic.components**2 * product.m * product.n * product.depth
     if epilogue is not None:
-        tiles, wide = _within_buffer(product, tiles, wide)
+        tiles, wide = _within_buffer(product, tiles, wide, choices.block_bytes or BLOCK_BYTES)
         flops += epilogue.flops / product.items
     several = max(min(flops / LEAST_FLOPS, 4.0), min(flops / HALF_FLOPS, 2.0)) if product.items < SHARED_PANELS else 1.0
     wanted = max(1.0, min(max(flops / TASK_FLOPS, several), 64.0 / product.items))
+    if choices.task_flops is not None:
+        wanted = max(1.0, min(flops / choices.task_flops, 64.0 / product.items))
     whole = epilogue is not None and epilogue.whole_rows
     while -(-product.row_tiles // tiles) * -(-product.panels // wide) < wanted and (tiles > 1 or wide > 1):
         if not whole and (wide * tile.columns >= tiles * tile.rows or tiles == 1):
@@ -229,17 +244,17 @@ def _blocks(product: Product, piece: int, machine: Machine) -> tuple[int, int]:
     return tiles, product.packing.panels if product.packing else wide
 
 
-def _within_buffer(product: Product, tiles: int, wide: int) -> tuple[int, int]:
-    """So many tiles of rows and panels that their result is no larger than what tasks keep for an epilogue.
+def _within_buffer(product: Product, tiles: int, wide: int, room: int) -> tuple[int, int]:
+    """So many tiles of rows and panels that their result has no more bytes than tasks have room for, for an epilogue.
 
     Small blocks are best: what an epilogue reads and writes comes and goes beside the sums of the next block.
     """
     tile, size = product.tile, product.c.element.bytes
     if product.epilogue is not None and product.epilogue.whole_rows:
-        return max(1, min(tiles, BLOCK_BYTES // (tile.rows * product.n * size))), product.panels
+        return max(1, min(tiles, room // (tile.rows * product.n * size))), product.panels
     area = tile.rows * tile.columns
     enough = math.ceil(BLOCK_FLOPS / (2.0 * product.arithmetic.components**2 * area * product.depth))
-    most = max(1, min(enough, BLOCK_BYTES // (area * size)))
+    most = max(1, min(enough, room // (area * size)))
     wide = product.packing.panels if product.packing is not None else min(wide, most)
     return max(1, min(tiles, most // wide)), wide
 

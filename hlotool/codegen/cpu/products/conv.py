@@ -187,7 +187,8 @@ def _emit(conv: _Conv) -> None:
     if conv.line is not None:
         _copy_input(conv, conv.line + 1)
     else:
-        conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows))
+        if conv.machine.choices.leave_out != 0:
+            conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows))
         lanes = len(spec.spatial) + 1 if spec.feature_groups > 1 else 0
         _copy_input(conv, *(lanes, spec.share) if conv.lanewise else ())
 
@@ -318,11 +319,13 @@ def _line(conv: _Conv) -> int | None:
     """
     spec, lanes, (left, weights, out) = conv.spec, conv.arithmetic.columns, (place.element for place in conv.places)
     size = spec.window * spec.features * spec.output_features * weights.bytes
-    if spec.out_feature == out.bytes or weights.storage != conv.arithmetic.type or size // spec.groups > _LINE_BYTES:
+    asked = conv.machine.choices.along_line
+    large = size // spec.groups > _LINE_BYTES if asked is None else not asked
+    if spec.out_feature == out.bytes or weights.storage != conv.arithmetic.type or large:
         return None
     for at, d in enumerate(spec.spatial):
         plain = d.stride == d.base_dilation == 1 and (d.lhs, d.out) == (left.bytes, out.bytes)
-        if plain and d.output / (-(-d.output // lanes) * lanes) >= _FULL:
+        if plain and (asked or d.output / (-(-d.output // lanes) * lanes) >= _FULL):
             return at
     return None
 

@@ -86,6 +86,9 @@ def serves_bf16x3(spec: ConvSpec, machine: Machine, epilogue: Epilogue | None) -
     # A frame that is much larger than the image would be mostly zeros.
     framed = math.prod(d.reach for d in spec.spatial)
     plain = plain and framed <= FRAMED * math.prod(d.input for d in spec.spatial)
+    asked = machine.choices.split_f32
+    if asked is not None:
+        return plain and bool(asked)
     numbers = math.prod(spec.input) + spec.input_features * spec.window * spec.output_features
     return plain and bf16x3.pays(float(pixels) * spec.window * spec.input_features * spec.output_features, numbers)
 
@@ -99,12 +102,14 @@ def emit_bf16x3(
     `border` sees to results at the border, if there are any.
     """
     unit, name, scratch, (source, kernel, result) = operands.unit, operands.name, operands.scratch, places
+    assert unit.machine is not None
+    choices = unit.machine.choices
     dimensions = (*(Spatial(),) * (2 - len(spec.spatial)), *spec.spatial)  # two at least
     image = _image(spec, dimensions)
     tail = (LINES + image.columns) * image.pixel  # that the last tile reads behind the last pixel
     copy = scratch.take(math.prod(image.slices) * image.slice + tail, element("u32"), "input in parts of bf16")
     lines = math.prod(image.slices) * image.lines
-    copies = -(-lines // -(-lines // COPIES))
+    copies = -(-lines // -(-lines // (choices.split_copies or COPIES)))
     ranges = scratch.take(copies * RANGE, element("u32"), "ranges of the input")
     first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (source, copy, ranges), copies)
     window = tuple(d.kernel for d in dimensions)  # whose elements lie one by one in blocks of output features
@@ -113,7 +118,8 @@ def emit_bf16x3(
         terms=(spec.rhs_input,),
     )
     weights, second = replace(operands, batch=window).split(
-        "rhs", matrix, spec.output_features, spec.input_features, right=True, group=bf16x3.GROUP, together=True
+        "rhs", matrix, spec.output_features, spec.input_features, right=True, group=choices.split_group or bf16x3.GROUP,
+        together=True,
     )
     writer = _ProductWriter(unit, name, dimensions, image, weights, epilogue, border)
     step = writer.write(copy, result, Bf16x3(ROW, ranges, copies, weights.ranges, weights.tasks))
@@ -212,10 +218,12 @@ class _ProductWriter:
         self.steps = [1, *(d.stride for d in outer)]
         self.items = [image.slices[0], *(d.output for d in outer)]  # images, and outer dimensions of their outputs
         self.rows, self.pixels = (y.output - 1) * image.columns + self.x.output, y.output * self.x.output
-        panels, most = weights.blocks, BLOCK_BYTES // (LINES * LINES * 4)
+        panels, most = weights.blocks, (unit.machine.choices.block_bytes or BLOCK_BYTES) // (LINES * LINES * 4)
         wide = min(max(1, min(panels, unit.machine.l2 // 2 // weights.size)), most)
         every = math.prod(self.items) * -(-self.rows // LINES) * -(-panels // wide)
-        self.high, self.broad = max(1, min(BLOCK_TILES, most // wide, every // TASKS)) * LINES, wide * LINES
+        choices = unit.machine.choices
+        high, tasks = choices.split_rows or BLOCK_TILES, choices.split_tasks or TASKS
+        self.high, self.broad = max(1, min(high, most // wide, every // tasks)) * LINES, wide * LINES
         self.pitch = min(self.broad, panels * LINES) * 4
         unit.constant(f"taps_{name}", f"[{len(image.taps)} x i64] [{', '.join(f'i64 {tap}' for tap in image.taps)}]")
         self.keeps_result, self.time = epilogue is None or epilogue.kept is not None, 0.0

@@ -197,9 +197,9 @@ class _Dot:
     def _serves_updates(self) -> bool:
         """Whether `rank_update` can compute this product, and saves time: rows of `b` fall on few sets of the caches,
         and so would have to be copied to be read again."""
-        b, c, m = self.b, self.c, self.m
+        b, c, m, asked = self.b, self.c, self.m, self.machine.choices.updates
         in_place = b.prologue is None and not b.lines and b.column == b.element.bytes and c.column == c.element.bytes
-        some = _UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (COSTS.page_bytes // 4) == 0
+        some = bool(asked) or (_UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (COSTS.page_bytes // 4) == 0)
         possible = in_place and not self.whole_rows and some
         return possible and serves_updates(m, self.n, 1, self.k, b.element, self.arithmetic, self.machine)
 
@@ -263,7 +263,8 @@ class _Dot:
         size, panels = k * usual.columns * self.arithmetic.element.bytes, -(-n // usual.columns) * math.prod(batch)
         close = native and blocking.stays_in_place(m, n, size, machine)
         in_place = b.column == b.element.bytes and not b.partner and b.prologue is None
-        if in_place and not b.lines and (few or close):
+        stays, pack = few or close, machine.choices.pack_right
+        if in_place and not b.lines and (stays if pack is None else not pack):
             return None, 0
         group = piece = 0
         if not self.whole_rows:
@@ -290,6 +291,8 @@ class _Dot:
         leaves_some = tile.rows + 2 <= self.machine.l1 >> 12 and not deep
         aliased = a.row % (COSTS.page_bytes // 4) == 0 and not turned and not leaves_some
         pays = not few_panels and m > 1 and (converted or (k > COSTS.terms_in_place and (turned or aliased)))
+        asked = self.machine.choices.pack_left
+        pays = pays if asked is None else bool(asked)
         if not a.partner and not pays:
             return
         if turned:
@@ -304,7 +307,10 @@ class _Dot:
         numbers = k * (m * math.prod(own(batch, a)) + n * math.prod(own(batch, b)))
         plain = not self.has_prologue and self.c.column == self.c.element.bytes
         plain = plain and a.element.bytes in (a.row, a.terms[0]) and b.element.bytes in (b.column, b.terms[0])
-        enough = min(m, n) >= LINES and k >= 2 * CHUNK and bf16x3.pays(float(m) * n * k * math.prod(batch), numbers)
+        enough, asked = min(m, n) >= LINES and k >= 2 * CHUNK, self.machine.choices.split_f32
+        if asked is not None:
+            return plain and enough and bool(asked)
+        enough = enough and bf16x3.pays(float(m) * n * k * math.prod(batch), numbers)
         # Few rows: splitting all columns is worth it if those stay in a cache until they are multiplied.
         near = m > blocking.SHARED_ROWS or 6 * n * k <= self.machine.l2 or self._panels_to_split() > 0
         return plain and enough and near
@@ -313,9 +319,11 @@ class _Dot:
         """Panels of `b` which a task should split itself, because it meets all rows; 0 for none."""
         panels, size, most = -(-self.n // LINES), -(-self.k // CHUNK) * BLOCK, self.machine.l2 // 4
         items = math.prod(own(self.operands.batch, self.b))
-        if self.m > blocking.SHARED_ROWS or items * panels < blocking.SHARED_PANELS or size > most or self.whole_rows:
+        own_panels = self.machine.choices.own_panels
+        many = self.m > blocking.SHARED_ROWS if own_panels is None else not own_panels
+        if many or items * panels < blocking.SHARED_PANELS or size > most or self.whole_rows:
             return 0
-        return max(1, min(bf16x3.GROUP, most // size, items * panels // 8))
+        return max(1, min(self.machine.choices.split_group or bf16x3.GROUP, most // size, items * panels // 8))
 
     def _emit_bf16x3(self) -> None:
         """A product of f32 numbers in bf16 parts: both matrices are copied, to blocks."""

@@ -55,8 +55,9 @@ def serves_updates(
     plain = arithmetic.type in ("float", "double") and not arithmetic.complex and not arithmetic.pairs
     plain = plain and b.storage == arithmetic.type
     whole = terms % TERMS == 0 and columns % arithmetic.lanes == 0 and columns >= _FEWEST * PANELS * arithmetic.lanes
-    large = parts * terms * columns * b.bytes > LARGE * machine.l2
-    return plain and whole and large and rows <= MOST_ROWS and machine.instructions.tuned
+    large, asked = parts * terms * columns * b.bytes > LARGE * machine.l2, machine.choices.updates
+    pays = large and machine.instructions.tuned if asked is None else bool(asked)
+    return plain and whole and pays and rows <= MOST_ROWS
 
 
 def columns_of(rows: int, columns: int, arithmetic: Arithmetic, machine: Machine) -> int:

@@ -37,12 +37,13 @@ _BRIEF: Annotated[float, Threshold("cost")] = 120e3
 
 def _steps_together(product: Product, piece: int, machine: Machine) -> int:
     """Steps of the sum in a turn of the innermost loop: a divisor of all its counts, some 16 multiply-adds and more."""
-    if machine.registers == 32:
+    asked = machine.choices.steps
+    if asked is None and machine.registers == 32:
         return 1
-    if product.m <= product.tile.rows and product.packing is None:
+    if asked is None and product.m <= product.tile.rows and product.packing is None:
         return 1  # `b` is read once, and a load whose address moves by one row a turn is what processors prefetch
     arithmetic, first, ends = product.arithmetic, product.terms[0], product.ends
-    if len(product.terms) > 1 and product.nanoseconds < _BRIEF:
+    if asked is None and len(product.terms) > 1 and product.nanoseconds < _BRIEF:
         return 1
     counts = [product.terms[-1]]
     if len(product.terms) == 1:
@@ -50,13 +51,15 @@ def _steps_together(product: Product, piece: int, machine: Machine) -> int:
     elif ends is not None and ends.within == 0:
         counts += [count for count, _ in (*ends.before, *ends.behind)]
     sums = product.tile.rows * -(-product.tile.columns // arithmetic.columns) * arithmetic.components
-    return math.gcd(4 if sums <= _FEW_SUMS else 2, *counts)
+    return math.gcd(asked or (4 if sums <= _FEW_SUMS else 2), *counts)
 
 
 def _streams(product: Product, columns: int, machine: Machine) -> bool:
     """Whether the next tile to use this part of `b` will not find it in the first-level cache.  Steps of whole pages
     fall on the same sets of that cache: what is fetched early would be gone again."""
-    size = columns * product.b.element.bytes * product.depth
+    size, asked = columns * product.b.element.bytes * product.depth, machine.choices.fetch_terms
+    if asked is not None:
+        return asked > 0 and not product.a.column
     return not product.a.column and size > machine.l1 // 2 and product.b.terms[-1] % COSTS.page_bytes != 0
 
 
@@ -75,6 +78,7 @@ class _TileWriter:
         self.kept = product.tile.rows - product.m % product.tile.rows if blocking.keeps_rows else 0
         self.together = _steps_together(product, blocking.piece, unit.machine)
         self.streams = _streams(product, shape.columns, unit.machine)
+        self.ahead = unit.machine.choices.fetch_terms or AHEAD
         flags = ["first", "last"] * (product.ends is not None) + ["all"] * blocking.keeps_rows
         self.f, self.arguments = open_tile(unit, name, *flags)
         lanes, width = self.arithmetic.lanes, self.arithmetic.columns
@@ -198,7 +202,7 @@ class _TileWriter:
             if matrix.terms[-1] != width and not matrix.lines:  # not packed, so perhaps not aligned to lines either
                 lines.append(width - 1)
             for line in lines:
-                (b + (AHEAD * matrix.terms[-1] + self._along(line))).fetch()
+                (b + (self.ahead * matrix.terms[-1] + self._along(line))).fetch()
         return columns
 
     def _along(self, at: int) -> int:

@@ -1,0 +1,272 @@
+"""The search itself: whose turn it is, which candidates are tried, and what is kept in the end.
+
+A kernel has its turn by the time that it takes in a run, the less the longer nothing was gained there.  In a turn some
+candidates, each one choice away from the best so far, or two where all of one were tried, are checked, and those that
+are right are timed against it.  At
+the end what was found for each kernel is timed once more against the untuned one, longer: only what is clearly quicker
+then is a result.  Nothing hangs on chance but what is drawn by the seed, and on time but what the journal has.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, field
+from itertools import combinations
+from typing import Any
+
+from hlotool.harness.tune.journal import Journal
+from hlotool.harness.tune.lab import Lab
+from hlotool.harness.tune.model import Model, ModelName
+from hlotool.harness.tune.space import Change, changes
+from hlotool.harness.tune.subjects import Subject
+from hlotool.harness.tune.trial import Check, Race
+from hlotool.ir import ExecutionError
+from hlotool.lazy_dataclass import dataclass
+
+__all__ = ["Budget", "Found", "Plan", "Result", "Try", "search"]
+
+_TOGETHER = 6
+"""Candidates of a turn."""
+_PATIENCE = 0.8
+"""What a turn without a gain leaves of a kernel's weight."""
+_LAST = 0.25
+"""Share of the time that is kept for timing once more, at most; and how much longer that is."""
+_LONGER = 4.0
+_GAIN = 0.99
+"""What a candidate's time has to be of that of the best so far: clearly less than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How long to search: so many seconds, or candidates, whichever is over first."""
+
+    seconds: float | None = None
+    trials: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How to search: the `seed` of all that is drawn, whether results must stay the same to the last bit, the model
+    that ranks candidates, and for how many seconds two are timed at most."""
+
+    seed: int = 0
+    exact: bool = False
+    model: ModelName = "linear"
+    race_seconds: float = 0.4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Try:
+    """A candidate that was tried: number of its subject, the choices that it adds to the best so far, what came of it,
+    and the ratio of times.
+
+    That is ``faster``, ``no gain``, ``wrong``, ``undecided``, ``refused``, ``crashed``, ``hung`` or ``failed``.
+    """
+
+    subject: int
+    change: tuple[Change, ...]
+    word: str
+    ratio: float
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The best choices for a subject, as timed once more at the end: a run takes ``1 - gain`` of the time without,
+    which was `seconds`.  If `exact`, it gives the same bits."""
+
+    subject: Subject
+    values: Mapping[str, int]
+    gain: float
+    seconds: float
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a search found, all that it tried, in order, and for how many seconds it measured."""
+
+    found: tuple[Found, ...]
+    tries: tuple[Try, ...]
+    seconds: float
+
+
+@dataclass(slots=True)
+class _State:
+    """How far the search is with a subject."""
+
+    number: int
+    subject: Subject
+    weight: float
+    left: list[Change] | None = None
+    best: dict[str, int] = field(default_factory=dict)
+    exact: dict[frozenset[Change], bool] = field(default_factory=dict)
+    tried: set[frozenset[Change]] = field(default_factory=set)
+
+    @property
+    def has_single(self) -> bool:
+        """Whether there are single choices to try: those of all subjects come ahead of pairs."""
+        return self.left is None or any(
+            self.best.get(change[0]) != change[1] and self._is_new((change,)) for change in self.left
+        )
+
+    def candidates(self) -> list[tuple[Change, ...]]:
+        """The choices that can be added to the best so far, and were not tried with it: single ones, then any two."""
+        other = [change for change in self.left or () if self.best.get(change[0]) != change[1]]
+        single = [(one,) for one in other if self._is_new((one,))]
+        if single:
+            return [*single]
+        return [two for two in combinations(other, 2) if two[0][0] != two[1][0] and self._is_new(two)]
+
+    def _is_new(self, step: tuple[Change, ...]) -> bool:
+        return frozenset({**self.best, **dict(step)}.items()) not in self.tried
+
+
+class _Search:
+    """Asks the lab, by way of the journal, and counts what that costs."""
+
+    def __init__(
+        self, lab: Lab, budget: Budget, plan: Plan, journal: Journal, tell: Callable[[str], None],
+        clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.lab, self.budget, self.plan, self.journal, self.tell, self.clock = lab, budget, plan, journal, tell, clock
+        self.model = Model(plan.model)
+        self.spent = 0.0
+        self.tries: list[Try] = []
+
+    def ask(self, question: dict[str, Any], measure: Callable[[], Any]) -> Any:
+        """An answer of the lab, or that of the journal."""
+
+        def timed() -> dict[str, Any]:
+            begin = self.clock()
+            value = measure()
+            end = self.clock()
+            if not end >= begin:
+                raise ExecutionError(f"the clock went back by {begin - end:g} s; run it again, it goes on from there")
+            if isinstance(value, (Check, Race)):
+                value = {type(value).__name__: asdict(value)}
+            return {"value": value, "seconds": end - begin}
+
+        answer = self.journal.answer(question, timed)
+        self.spent += float(answer["seconds"])
+        return answer["value"]
+
+    def goes_on(self, states: Sequence[_State]) -> bool:
+        """Whether there is time for one more turn."""
+        if self.budget.trials is not None and len(self.tries) >= self.budget.trials:
+            return False
+        if self.budget.seconds is None:
+            return True
+        last = sum(1 for state in states if state.best) * (self.plan.race_seconds * _LONGER + 0.5)
+        return self.spent + min(last, _LAST * self.budget.seconds) < self.budget.seconds
+
+    def turn(self, state: _State) -> bool:
+        """Try some candidates for a subject; whether one was quicker."""
+        subject = state.subject
+        if state.left is None:
+            every = changes(subject, self.plan.exact)
+            found = self.ask({"distinct": subject.key}, lambda: self.lab.distinct(subject, every))
+            state.left = [(str(name), int(value)) for name, value in found]
+        ranked = self._ranked(state)[:_TOGETHER]
+        if self.budget.trials is not None:
+            ranked = ranked[: self.budget.trials - len(self.tries)]
+        candidates = [{**state.best, **dict(step)} for step in ranked]
+        if not candidates:
+            return False
+        question = {"check": subject.key, "candidates": candidates}
+        answers = self.ask(question, lambda: [_plain(one) for one in self.lab.check(subject, candidates)])
+        gained = False
+        for change, candidate, answer in zip(ranked, candidates, answers, strict=True):
+            state.tried.add(frozenset(candidate.items()))
+            what = f"{subject.about[:40]}: {' '.join(f'{name}={value}' for name, value in change)}"
+            self.tell(f"{len(self.tries)} candidates, {self.spent:.0f} s: {what}")
+            if isinstance(answer, str) or answer["word"] != "ok":
+                word, _, why = answer.partition(":") if isinstance(answer, str) else (answer["word"], "", answer["why"])
+                self.tries.append(Try(subject=state.number, change=change, word=word, ratio=math.nan, why=why.strip()))
+                continue
+            state.exact[frozenset(candidate.items())] = bool(answer["exact"])
+            gained |= self._race(state, change, {**state.best, **dict(change)})
+        return gained
+
+    def _ranked(self, state: _State) -> list[tuple[Change, ...]]:
+        """The candidates of a subject, the most promising first."""
+        ranks = {change: self.model.rank(state.subject, change) for change in state.left or ()}
+        return sorted(state.candidates(), key=lambda step: -sum(ranks[change] for change in step))
+
+    def _race(self, state: _State, change: tuple[Change, ...], candidate: dict[str, int]) -> bool:
+        """Time a candidate that is right; whether it is the best from now on.  One that another of the same turn has
+        made better was not checked as it is now."""
+        subject, together = state.subject, frozenset(candidate.items())
+        if together not in state.exact:
+            asked = {"check": subject.key, "candidates": [candidate]}
+            again = self.ask(asked, lambda: [_plain(one) for one in self.lab.check(subject, [candidate])])[0]
+            state.tried.add(together)
+            if isinstance(again, str) or again["word"] != "ok":
+                word, _, why = again.partition(":") if isinstance(again, str) else (again["word"], "", again["why"])
+                self.tries.append(Try(subject=state.number, change=change, word=word, ratio=math.nan, why=why.strip()))
+                return False
+            state.exact[together] = bool(again["exact"])
+        row = self.timed(subject, state.best, candidate, self.plan.race_seconds)
+        if isinstance(row, str):
+            word, _, why = row.partition(":")
+            self.tries.append(Try(subject=state.number, change=change, word=word, ratio=math.nan, why=why.strip()))
+            return False
+        for one in change:
+            self.model.learn(subject, one, -math.log(row["ratio"]) / len(change))
+        faster = row["high"] < _GAIN
+        word = "faster" if faster else "no gain"
+        self.tries.append(Try(subject=state.number, change=change, word=word, ratio=row["ratio"]))
+        if faster:
+            state.best = candidate
+        return bool(faster)
+
+    def timed(self, subject: Subject, best: Mapping[str, int], candidate: Mapping[str, int], seconds: float) -> Any:
+        """A race, as a dictionary; words where there was none."""
+        seed = self.plan.seed + len(self.tries)
+        sides = {"best": dict(best), "candidate": dict(candidate)}
+        question = {"race": subject.key, **sides, "seconds": seconds, "seed": seed}
+        answer = self.ask(question, lambda: self.lab.race(subject, best, candidate, seconds, seed))
+        return answer if isinstance(answer, str) else answer["Race"]
+
+    def last(self, state: _State) -> Found | None:
+        """What was found for a subject, timed once more against the untuned one; None where that is not clear."""
+        if not state.best:
+            return None
+        self.tell(f"once more: {state.subject.about[:60]}")
+        row = self.timed(state.subject, {}, state.best, self.plan.race_seconds * _LONGER)
+        if isinstance(row, str) or not row["high"] < _GAIN:
+            return None
+        exact = state.exact.get(frozenset(state.best.items()), False)
+        return Found(
+            subject=state.subject, values=dict(sorted(state.best.items())), gain=1 - row["ratio"],
+            seconds=row["seconds"], exact=exact,
+        )
+
+
+def _plain(answer: Check | str) -> Any:
+    return answer if isinstance(answer, str) else asdict(answer)
+
+
+def search(
+    subjects: Sequence[Subject], lab: Lab, budget: Budget, plan: Plan, journal: Journal,
+    tell: Callable[[str], None] = lambda words: None, clock: Callable[[], float] = time.monotonic,
+) -> Result:  # fmt: skip
+    """Look for the best choices for all subjects.
+
+    The same answers of the lab give the same result: those that `journal` has are not asked for again.  ExecutionError
+    where the journal cannot be written, or the clock goes back; what was measured before is in the journal.
+    """
+    total = sum(subject.seconds for subject in subjects) or 1.0
+    states = [_State(number, one, math.sqrt(one.seconds / total)) for number, one in enumerate(subjects)]
+    one = _Search(lab, budget, plan, journal, tell, clock)
+    open_ = list(states)
+    while open_ and one.goes_on(states):
+        state = max(open_, key=lambda state: (state.has_single, state.weight, -state.number))
+        gained = one.turn(state)
+        state.weight *= 1.0 if gained else _PATIENCE
+        if not state.candidates():
+            open_.remove(state)
+    found = [one.last(state) for state in states]
+    return Result(tuple(row for row in found if row is not None), tuple(one.tries), one.spent)
