@@ -315,9 +315,11 @@ def diagnostics_of(text: str) -> tuple[Diagnostic, ...]:
     try:
         check(parse_stablehlo(text, "model.mlir"))
     except HloError as error:
-        assert error.diagnostics
-        return error.diagnostics
-    return ()
+        found = error.diagnostics
+    else:
+        return ()
+    assert found
+    return found
 
 
 @pytest.mark.parametrize("seed", range(4))

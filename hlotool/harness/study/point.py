@@ -22,7 +22,7 @@ from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.profile import Measurement
 from hlotool.harness.study.counters import CACHE_MISSES, counted
 from hlotool.harness.study.mlp import Configuration, initial_state, training_module
-from hlotool.harness.study.peers import Peer, Framework
+from hlotool.harness.study.peers import Framework, Peer
 from hlotool.harness.study.trainers import Trainer, batches, compiled, numpy_step, one_by_one
 from hlotool.harness.study.worth import call_seconds
 from hlotool.ir import HloError, Module
