@@ -169,7 +169,7 @@ def test_real_kernels_are_timed() -> None:
 
 def test_a_calibration_is_kept_by_processor_and_threads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HLOTOOL_CACHE", str(tmp_path / "cache"))
-    mine = Performance(cpu=V3.cpu, threads=2, origin="calibrated", figures={name: 1.5 for name in FIGURES})
+    mine = Performance(cpu=V3.cpu, threads=2, origin="calibrated", figures=dict.fromkeys(FIGURES, 1.5))
     assert keep_performance(V3, mine)
     assert performance_of(V3, 2).performance == mine
     assert performance_of(V3, 1).performance.origin == "built in"
