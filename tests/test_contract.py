@@ -195,7 +195,7 @@ TABLE = {
                    codes={1: "FILE --with other.hlo", 4: "unknown.hlo"}, endless="endless.hlo"),
     "compile": Row(main="FILE --emit hlo", says="HloModule",
                    codes={4: "unknown.hlo", 5: "FILE -o absent/out"}),
-    "advise": Row(main="FILE", says="predicted", json="--format json", kind="advise", codes={4: "unknown.hlo"}),
+    "advise": Row(main="FILE", says="predicted", json="--format json", kind="advise"),
     "cost": Row(main="FILE --peaks 1e11,1e10", says="sum", json="--format json", kind="cost",
                 codes={5: "FILE --peaks 1e11,1e10 -o absent/out"},
                 endless="endless.hlo --peaks 1e11,1e10 --measure"),
