@@ -250,7 +250,7 @@ def _modules(files: Mapping[str, Module], setting: Setting) -> list[Subject]:
 def _kernels(
     files: Mapping[str, Module], setting: Setting, most: int, path: Path,
     costs: Mapping[str, Mapping[str, int]] | None = None,
-) -> list[Subject]:  # fmt: skip
+) -> list[Subject]:
     """The kernels of files that take longest, equal ones once; without files those that programs noted."""
     if not files:
         if not path.exists():
