@@ -24,8 +24,8 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = {
-    "iree", "jax", "jaxlib", "lsprotocol", "numba", "onnx", "onnxruntime", "pygls", "safetensors", "scipy", "tensorflow",
-    "torch",
+    "iree", "jax", "jaxlib", "lsprotocol", "numba", "onnx", "onnxruntime", "pygls", "safetensors", "scipy",
+    "tensorflow", "torch",
 }  # fmt: skip
 ABSENT = {  # modules and functions that Python has not there
     "darwin": ({"spwd", "ossaudiodev"}, {"os": ("sched_", "memfd_", "pidfd_", "eventfd", "getrandom", "splice")}),
