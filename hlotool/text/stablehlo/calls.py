@@ -34,17 +34,15 @@ _VERSIONS = {
 def custom_call(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     target = text_of(operation, "call_target_name")
     if target.startswith("mhlo."):
-        from hlotool.text.stablehlo.operations import OPERATIONS
-
-        row = OPERATIONS.get(f"chlo.{target[5:]}".replace("chlo.topk", "chlo.top_k"))
-        if row is not None:
+        name = f"chlo.{target[5:]}".replace("chlo.topk", "chlo.top_k")
+        if scope.program.knows(name):
             given = operation.attributes.get("mhlo.attributes")
             inner = Operation(
                 operation.name, operation.operands, dict(given) if isinstance(given, dict) else {}, [],
                 operation.start, operation.end,
             )  # fmt: skip
             inner.results = operation.results
-            return row.convert(scope, inner)
+            return scope.program.converted(scope, name, inner)
     if target == "shape_assertion":
         return _assertion(scope, operation)
     shapes = [result(operation, n) for n in range(len(operation.results))]

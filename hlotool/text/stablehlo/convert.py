@@ -148,6 +148,14 @@ class Program:
             return False
         return True
 
+    def knows(self, name: str) -> bool:
+        """Whether there is an operation of this name."""
+        return name in OPERATIONS
+
+    def converted(self, scope: Scope, name: str, operation: Operation) -> Sequence[Instruction]:
+        """The results of an operation as if it were `name`."""
+        return OPERATIONS[name].convert(scope, operation)
+
     def _check(self, operation: Operation, written: Shape, made: Shape) -> None:
         """The result is of the written type, as far as its sizes are written."""
         arrays = written.is_array or made.is_array

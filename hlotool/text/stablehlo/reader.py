@@ -415,6 +415,13 @@ class OperationReader:
         from hlotool.text.stablehlo.operations import check_name
 
         check_name(cursor, name, start, end)
+        operands, attributes = self._parts(name)
+        results = self._types(name, operands, count)
+        return Operation(name, operands, attributes, [], start, end), results
+
+    def _parts(self, name: str) -> tuple[list[Value], Attributes]:
+        """Operands and attributes, up to the colon ahead of the types or to the next operation."""
+        cursor = self.cursor
         operands: list[Value] = []
         attributes: Attributes = {}
         words: list[tuple[Any, int, int]] = []
@@ -462,8 +469,7 @@ class OperationReader:
                 cursor.position = word.end()
                 words.append((word.group(), at, word.end()))
         words_into(name, words, cursor, attributes)
-        results = self._types(name, operands, count)
-        return Operation(name, operands, attributes, [], start, end), results
+        return operands, attributes
 
     def _types(self, name: str, operands: list[Value], count: int) -> list[Shape]:
         """What stands after the colon: a function type, types of operands and results, or those of results."""
