@@ -100,7 +100,7 @@ class _Values(dict[str, Any]):
 
 def _same(value: Any, old: Any) -> bool:
     found = numpy.asarray(value)
-    return found.dtype == old.dtype and found.shape == old.shape and found.tobytes() == old.tobytes()
+    return bool(found.dtype == old.dtype and found.shape == old.shape and found.tobytes() == old.tobytes())
 
 
 def _kind(value: Any) -> Any:
