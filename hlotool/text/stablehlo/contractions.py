@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from string import ascii_letters
 from typing import Any
 
-from hlotool.ir import ConvDimensionNumbers, Instruction, Shape, Window, WindowDimension, array
+from hlotool.ir import ConvDimensionNumbers, Instruction, Shape, Window, WindowDimension
 from hlotool.ir.opcodes import DOT_ALGORITHMS
 from hlotool.text.stablehlo.elementwise import result
 from hlotool.text.stablehlo.scope import (
@@ -17,7 +17,6 @@ from hlotool.text.stablehlo.scope import (
     dictionary,
     flag,
     integers,
-    known_shape,
     number,
     numbers_of,
     real,
@@ -259,17 +258,6 @@ def batch_norm(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     operands = scope.operands(operation)
     made = scope.builder.add(name, None, operands, attributes)
     return scope.several(made, 3) if made.shape.is_tuple else [made]
-
-
-def rng(scope: Scope, operation: Operation) -> Sequence[Instruction]:
-    kind = word(operation, "rng_distribution", ("UNIFORM", "NORMAL"))
-    low, high, sizes = scope.operands(operation)
-    shape = result(operation)
-    if not known_shape(shape):
-        from hlotool.text.stablehlo.dynamism import constant_numbers
-
-        shape = array(shape.element_type, constant_numbers(sizes, operation))
-    return [scope.builder.add("rng", shape, (low, high), {"distribution": f"rng_{kind.lower()}"})]
 
 
 def rng_bit_generator(scope: Scope, operation: Operation) -> Sequence[Instruction]:

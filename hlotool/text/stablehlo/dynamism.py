@@ -14,7 +14,7 @@ from hlotool.ir import UNBOUNDED, Instruction, Shape, array
 from hlotool.text.stablehlo.contractions import convolved
 from hlotool.text.stablehlo.elementwise import broadcast_in_dim, padded, result, sliced
 from hlotool.text.stablehlo.reductions import gather_attributes
-from hlotool.text.stablehlo.scope import Refusal, Scope, integers, known_shape, number, unsupported
+from hlotool.text.stablehlo.scope import Refusal, Scope, integers, known_shape, number, unsupported, word
 from hlotool.text.stablehlo.tree import Operation
 
 __all__ = ["FOLDABLE", "constant_numbers", "folded"]
@@ -226,3 +226,12 @@ def set_dimension_size(scope: Scope, operation: Operation) -> Sequence[Instructi
         if shape.is_static:
             return [source]
     return [scope.builder.add("set-dimension-size", None, (source, size), {"dimensions": (dimension,)})]
+
+
+def rng(scope: Scope, operation: Operation) -> Sequence[Instruction]:
+    kind = word(operation, "rng_distribution", ("UNIFORM", "NORMAL"))
+    low, high, sizes = scope.operands(operation)
+    shape = result(operation)
+    if not known_shape(shape):
+        shape = array(shape.element_type, constant_numbers(sizes, operation))
+    return [scope.builder.add("rng", shape, (low, high), {"distribution": f"rng_{kind.lower()}"})]

@@ -82,7 +82,7 @@ _add(
         "triangular_solve": (contractions.triangular_solve, 2),
         "fft": (contractions.fft, 1),
         "iota": (elementwise.iota, 0),
-        "rng": (contractions.rng, 3),
+        "rng": (dynamism.rng, 3),
         "einsum": (contractions.einsum, 2),
         "unary_einsum": (contractions.einsum, 1),
         "dynamic_iota": (dynamism.dynamic_iota, 1),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from hlotool.ir import UNBOUNDED, Computation, Instruction, Literal, Shape, UnsupportedError, Verbatim
 from hlotool.ir.builder import Builder
@@ -11,8 +11,8 @@ from hlotool.ir.shape import token
 from hlotool.ir.shape_inference import ShapeError, infer
 from hlotool.text.stablehlo.tree import Block, Mark, Number, Operation, QuantisedShape, Region, Symbol, Value
 
-if TYPE_CHECKING:
-    from hlotool.text.stablehlo.convert import Program
+Program: TypeAlias = Any
+"""`hlotool.text.stablehlo.convert.Program`, which imports this file."""
 
 __all__ = [
     "Refusal", "Scope", "attribute", "dictionary", "flag", "integers", "known_shape", "number", "numbers_of", "real",
