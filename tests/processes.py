@@ -166,7 +166,7 @@ if __name__ == "__main__":
     from hlotool.cli import main
 
     # Loaded where they are there and used.
-    frameworks = ("hlotool.jax.", "hlotool.suites.peers.", "hlotool.tensorflow.", "hlotool.torch.")
+    frameworks = ("hlotool.jax.", "hlotool.onnx.", "hlotool.suites.peers.", "hlotool.tensorflow.", "hlotool.torch.")
     for module in walk_packages(hlotool.__path__, "hlotool."):
         if not module.name.endswith(("__main__", "pytest_plugin", "child")) and not module.name.startswith(frameworks):
             import_module(module.name)

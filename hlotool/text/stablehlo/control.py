@@ -61,7 +61,8 @@ def _computation(
     results = scope.program.body(inner, block)
     results = [*results, *(inner.get(value) for value in extra)]
     inner.computation.root = results[0] if len(results) == 1 else inner.builder.tuple(results)
-    return scope.program.keep(inner.computation)
+    scope.program.keep(inner.computation)
+    return inner.computation
 
 
 def while_(scope: Scope, operation: Operation) -> Sequence[Instruction]:

@@ -143,7 +143,8 @@ class Scope:
         """The computation of a region whose arguments are the parameters."""
         block = self.region(operation, number)
         name = operation.name.partition(".")[2]
-        return self.program.computation(self, f"{name}_region", block)
+        found: Computation = self.program.computation(self, f"{name}_region", block)
+        return found
 
 
 # ---- shapes
