@@ -167,7 +167,7 @@ if __name__ == "__main__":
 
     # Loaded where they are there and used.
     frameworks = ("hlotool.jax.", "hlotool.onnx.", "hlotool.suites.peers.", "hlotool.tensorflow.", "hlotool.torch.")
-    for module in walk_packages(hlotool.__path__, "hlotool."):
+    for module in walk_packages(hlotool.__path__, "hlotool.", onerror=lambda name: None):
         if not module.name.endswith(("__main__", "pytest_plugin", "child")) and not module.name.startswith(frameworks):
             import_module(module.name)
     freeze()

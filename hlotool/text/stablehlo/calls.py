@@ -42,8 +42,8 @@ def custom_call(scope: Scope, operation: Operation) -> Sequence[Instruction]:
                 operation.start, operation.end,
             )  # fmt: skip
             inner.results = operation.results
-            made: Sequence[Instruction] = scope.program.converted(scope, name, inner)
-            return made
+            results: Sequence[Instruction] = scope.program.converted(scope, name, inner)
+            return results
     if target == "shape_assertion":
         return _assertion(scope, operation)
     shapes = [result(operation, n) for n in range(len(operation.results))]
