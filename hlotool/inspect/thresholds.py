@@ -34,9 +34,10 @@ class Listed:
 def thresholds() -> list[Listed]:
     """All of them: by module and in the order of declaration, then the whole numbers that passes have as options."""
     found: list[Listed] = []
-    for row in walk_packages(hlotool.__path__, "hlotool."):
-        if row.name.split(".")[1] in _ROOMS and not row.ispkg:
-            found += _declared(row.name)
+    for room in sorted(_ROOMS):
+        for row in walk_packages([f"{hlotool.__path__[0]}/{room}"], f"hlotool.{room}."):
+            if not row.ispkg:
+                found += _declared(row.name)
     return found + [one for name in PASSES for one in _options(name)]
 
 
