@@ -349,8 +349,8 @@ def test_the_database_that_was_used_is_written(hlotool: Run, tmp_path: Path) -> 
     (tmp_path / "rows.hlo").write_text(ROWS)
     (tmp_path / "users.jsonl").write_text(_database(parse(ROWS), 0.5))
     command = (
-        "optimise-app", "rows.hlo", "-o", "out", "--no-image", "--time", "0", "--cores", "1", "--cpu", "host", "-O", "2",
-        "--precision", "f32", "--goal", "memory", "--budget", "10min", "--format", "json",
+        "optimise-app", "rows.hlo", "-o", "out", "--no-image", "--time", "0", "--cores", "1", "--cpu", "host",
+        "-O", "2", "--precision", "f32", "--goal", "memory", "--budget", "10min", "--format", "json",
     )  # fmt: skip
     env = {"HLOTOOL_TUNE_DATABASE": str(tmp_path / "users.jsonl")}
     done = hlotool(*command, env=env)
