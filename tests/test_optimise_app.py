@@ -28,21 +28,29 @@ import pytest
 from conftest import ROOT, Run, environment
 from json_schemas import check_json
 
+from hlotool.codegen.choices import checked
+from hlotool.driver import predict
+from hlotool.driver.tuned import VERSION, Entry, read_database
 from hlotool.evaluate import evaluate
 from hlotool.harness.application.batching import Case, case_of, own_batch, with_batch
 from hlotool.harness.application.energy import Reading, joules_between, read_energy
-from hlotool.harness.application.journal import Entry, open_journal
 from hlotool.harness.application.measure import Figures, Result, measure_configuration
 from hlotool.harness.application.pareto import nothing_beats
-from hlotool.harness.application.predict import Expectation, figures_for
-from hlotool.harness.application.replica import Application, bound, error_of, make_case
-from hlotool.harness.application.search import Row, _next
+from hlotool.harness.application.predict import Expectation, expect, figures_for, kernels_to_tune
+from hlotool.harness.application.replica import DATABASE, Application, bound, error_of, machine_for, make_case
+from hlotool.harness.application.search import Entry as Measured
+from hlotool.harness.application.search import Row, Settings, _next, entry_of, search
 from hlotool.harness.application.space import Configuration, Knob, Space, configuration_of
+from hlotool.harness.application.tuning import Tuner
 from hlotool.harness.archive import to_bits
 from hlotool.harness.inputs import random_inputs
+from hlotool.harness.journal import Journal
+from hlotool.harness.tune import kernels_in
+from hlotool.harness.tune.write import text_of
 from hlotool.inspect.pareto_picture import Alternative, Axis, pareto_picture
-from hlotool.ir import InputError, UnsupportedError
+from hlotool.ir import InputError, Module, UnsupportedError
 from hlotool.runtime.aot.oci import File, Image, layout
+from hlotool.runtime.tuning import target_key
 from hlotool.text.parser import parse
 
 DIGITS = ROOT / "samples" / "digits.hlo"
@@ -146,7 +154,7 @@ def test_measurements_correct_the_model() -> None:
     """bf16 was predicted to be faster, and was twice as slow: f32 is next."""
     rows = {c: Row(c) for c in space(precision=("f32", "bf16"), level=("O2", "O3")).configurations() if c.threads == 2}
     for c, row in rows.items():
-        row.predicted = figures_for(c, Expectation({2: 0.9 if c.precision == "bf16" else 1.0}, 100))
+        row.predicted = figures_for(c, Expectation({2: 0.9 if c.precision == "bf16" else 1.0}, {}, 100))
     first = _next(list(rows.values()), "latency")
     assert first is not None
     assert first.configuration == Configuration(precision="bf16", threads=2)
@@ -286,24 +294,118 @@ def test_wrong_numbers_are_no_measurement(tmp_path: Path) -> None:
 # ---- the journal
 
 
-def test_a_journal_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "journal.jsonl"
-    journal = open_journal(path, {"files": {"run": "1"}})
-    entry = Entry(Configuration(), Result(status="measured", error=0.0, figures=Figures(latency=1.0)), 2.5)
-    journal.add(entry)
-    journal.add(entry)
-    assert open_journal(path, {"files": {"run": "1"}}).entries == (entry, entry)
-    whole = path.read_bytes()
-    for cut in range(1, 40):  # what was being written when the process died
-        path.write_bytes(whole[:-cut])
-        assert open_journal(path, {"files": {"run": "1"}}).entries == (entry,)
-        assert path.read_bytes().endswith(b"\n")
-    with pytest.raises(InputError, match="another search"):
-        open_journal(path, {"files": {"run": "2"}})
-    for damage in (b"{}\n", b"no json\n", b'{"configuration": 1, "result": 2, "seconds": 3}\n'):
-        path.write_bytes(whole + damage)
+def test_the_journal_has_measurements() -> None:
+    entry = Measured(Configuration(), Result(status="measured", error=0.0, figures=Figures(latency=1.0)), 2.5)
+    assert entry_of(json.loads(json.dumps(entry.json()))) == entry
+    bad: dict[str, Any]
+    for bad in ({}, {"configuration": 1, "result": 2, "seconds": 3}, {**entry.json(), "seconds": "soon"}):
         with pytest.raises(InputError):
-            open_journal(path, {"files": {"run": "1"}})
+            entry_of(bad)
+
+
+# ---- tuned kernels
+
+
+CHOICES = {"tile_rows": 1}
+
+
+def _database(module: Module, gain: float) -> str:
+    """A database with one choice for the kernel of a module, as a library for this processor is compiled."""
+    machine = machine_for("host", 1)
+    found = predict(module, "O2", machine=machine, threads=1)
+    (kernel,) = kernels_in(found.module, found.prediction.times())
+    entry = Entry(
+        scope="kernel", key=kernel.key, target=target_key(machine), version=VERSION, about=kernel.about,
+        choices=checked(CHOICES, ""), costs={}, gain=gain, seconds=1e-6, exact=False,
+    )  # fmt: skip
+    return text_of([entry])
+
+
+def test_tuned_kernels_are_expected_to_gain_what_they_did(tmp_path: Path) -> None:
+    application(tmp_path, ROWS)
+    configuration = Configuration(threads=1, tuning="read")
+    assert figures_for(configuration, expect(str(tmp_path), configuration, (1,))) is None
+    (tmp_path / DATABASE).write_text(_database(parse(ROWS), 0.25))
+    expected = expect(str(tmp_path), configuration, (1,))
+    assert 0 < expected.tuned[1] < expected.seconds[1]
+    figures = figures_for(configuration, expected)
+    assert figures is not None
+    assert figures.latency == expected.tuned[1]
+    kernels = kernels_to_tune(str(tmp_path), configuration)
+    assert [one.kind for one in kernels] == ["product"]
+
+
+def test_a_database_is_read_or_the_configuration_is_refused(tmp_path: Path) -> None:
+    application(tmp_path, ROWS)
+    make_case(str(tmp_path), 0, {}, 0, True)
+    found = measured(tmp_path, Configuration(tuning="read"))
+    assert (found.status, found.reason) == ("refused", "no database has choices for its kernels")
+    (tmp_path / DATABASE).write_text(_database(parse(ROWS), 0.25))
+    assert measured(tmp_path, Configuration(tuning="read")).status == "measured"
+
+
+def test_the_database_that_was_used_is_written(hlotool: Run, tmp_path: Path) -> None:
+    """That of the user is taken over; a library of the choice is made with it."""
+    (tmp_path / "rows.hlo").write_text(ROWS)
+    (tmp_path / "users.jsonl").write_text(_database(parse(ROWS), 0.5))
+    command = (
+        "optimise-app", "rows.hlo", "-o", "out", "--no-image", "--time", "0", "--cores", "1", "--cpu", "host",
+        "-O", "2", "--precision", "f32", "--goal", "memory", "--budget", "10min", "--format", "json",
+    )  # fmt: skip
+    env = {"HLOTOOL_TUNE_DATABASE": str(tmp_path / "users.jsonl")}
+    done = hlotool(*command, env=env)
+    assert done.returncode == 0, done.stderr
+    found = check_json(done.stdout)
+    assert {row["configuration"]["tuning"]: row["status"] for row in found["rows"]} == {
+        "off": "measured", "read": "measured"
+    }
+    kept = read_database(tmp_path / "out" / DATABASE)
+    assert [entry.choices.given for entry in kept.entries.values()] == [CHOICES]
+    said = (tmp_path / "out" / "hlotool.toml").read_text()
+    assert ('database = "tuning.jsonl"' in said) == (found["chosen"]["tuning"] == "read")
+    (tmp_path / "users.jsonl").write_text("words\n")
+    done = hlotool(*command, "--restart", env=env)
+    assert (done.returncode, "no tuning database" in done.stderr) == (0, True), done.stderr
+    assert not (tmp_path / "out" / DATABASE).exists()
+
+
+def test_kernels_of_the_best_are_tuned(tmp_path: Path) -> None:
+    """Once what is untuned was measured; a search that goes on does not tune again."""
+    application(tmp_path, ROWS)
+    make_case(str(tmp_path), 0, {}, 0, True)
+    small = space(cores=1, precision=("f32",), threads=(1,), replicas=(1,), tuning=("off", "read"))
+    settings = Settings(goal="latency", budget=600.0, accuracy=1e-3, seconds=0.0)
+    asked: list[tuple[Configuration, bool]] = []
+
+    def tune(configuration: Configuration, seconds: float) -> None:
+        asked.append((configuration, 5 <= seconds <= 150))
+        (tmp_path / DATABASE).write_text(_database(parse(ROWS), 0.5))
+
+    journal = Journal.open(tmp_path / "journal", {})
+    rows = search(str(tmp_path), small, settings, journal, lambda words: None, tune)
+    assert asked == [(Configuration(threads=1), True)]
+    assert [row.word for row in rows] == ["measured", "measured"]
+    tuned = rows[1].predicted
+    assert tuned is not None
+    assert rows[0].predicted is not None
+    assert tuned.latency < rows[0].predicted.latency  # type: ignore[operator]
+    again = Journal.open(tmp_path / "journal", {})
+    search(str(tmp_path), small, settings, again, lambda words: None, tune)
+    assert len(asked) == 1
+
+
+def test_a_tuner_finds_what_can_be_taken(tmp_path: Path) -> None:
+    """Whatever it finds in a second is for the kernels of the configuration; what cannot be predicted is left alone."""
+    application(tmp_path, ROWS)
+    kept: list[list[Entry]] = []
+    tuner = Tuner(str(tmp_path), 60.0, kept.append, lambda words: None)
+    tuner(Configuration(threads=1), 1.0)
+    keys = {one.key for one in kernels_to_tune(str(tmp_path), Configuration(threads=1))}
+    assert len(kept) == 1
+    assert {entry.key for entry in kept[0]} <= keys
+    (tmp_path / "application").write_bytes(pickle.dumps(Deadly()))
+    tuner(Configuration(threads=1), 1.0)
+    assert len(kept) == 1
 
 
 # ---- the command
@@ -335,7 +437,7 @@ def test_a_search_writes_everything_and_goes_on(hlotool: Run, tmp_path: Path) ->
     run = hlotool("run", DIGITS, "-p", "digits", env={"HLOTOOL_CONFIG": str(out / "hlotool.toml")})
     assert run.returncode == 0, run.stderr
     done = hlotool(*command, "--budget", "0s", "--accuracy", "0.5")
-    assert (done.returncode, "another search" in done.stderr) == (3, True)
+    assert (done.returncode, "something else (asked): --restart begins anew" in done.stderr) == (3, True)
     done = hlotool(*command, "--budget", "0s", "--accuracy", "0.5", "--restart")
     assert done.returncode == 0, done.stderr
 
@@ -345,6 +447,7 @@ def test_more_budget_measures_more(hlotool: Run, tmp_path: Path) -> None:
     command = (
         "optimise-app", "rows.hlo", "-o", "out", "--no-image", "--time", "0", "--cores", "1", "--cpu", "host",
         "-O", "2", "--precision", "bf16-products", "--batch-over", "x.0", "--batch", "4,8", "--accuracy", "1e-5",
+        "--no-tuning",
     )  # fmt: skip
     done = hlotool(*command, "--budget", "10min", "--goal", "throughput", "--format", "json")
     assert done.returncode == 0, done.stderr

@@ -26,13 +26,13 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.gain import USUAL, cluster_gain, eager_seconds, fusion_gain, operation_gain, program_seconds
 from hlotool.driver import compile_module, optimise
 from hlotool.evaluate import evaluate
+from hlotool.harness.journal import Journal
 from hlotool.harness.op_by_op import op_by_op
 from hlotool.harness.study import trainers
 from hlotool.harness.study.counters import CACHE_MISSES, PAGE_FAULTS, counted
-from hlotool.harness.study.journal import Journal
 from hlotool.harness.study.mlp import SAMPLES, Configuration, batch_of, data_set, initial_state, training_module
 from hlotool.harness.study.point import COMPILED, EAGER, Effort, Laboratory, Point, Way, Where, point_json, read_point
-from hlotool.harness.study.study import configurations, geometric_mean, slower_points
+from hlotool.harness.study.study import configurations, geometric_mean, measure_all, slower_points
 from hlotool.harness.study.trainers import Trainer, compiled, numpy_step
 from hlotool.harness.study.worth import ClusterWorth, ModuleWorth, study_module
 from hlotool.ir import InputError
@@ -329,21 +329,18 @@ def test_a_framework_trains_the_same(hlotool: Run, label: str) -> None:
 def test_a_journal_is_that_of_one_study(hlotool: Run, tmp_path: Path) -> None:
     assert hlotool("study", "mlp", *SMALL, "-o", tmp_path, "--budget", "0s").returncode == 1
     other = hlotool("study", "mlp", *SMALL, "--rounds", "3", "-o", tmp_path)
-    assert (other.returncode, "of another study: effort differ" in other.stderr) == (3, True), other.stderr
+    assert (other.returncode, "of something else (effort): choose" in other.stderr) == (3, True), other.stderr
     assert hlotool("study", "mlp", *SMALL, "--rounds", "3", "-o", tmp_path, "--restart").returncode == 0
     (tmp_path / "mlp.jsonl").write_text("no journal\n")
     done = hlotool("study", "mlp", *SMALL, "-o", tmp_path)
-    assert (done.returncode, "is no journal of a study" in done.stderr) == (3, True), done.stderr
+    assert (done.returncode, "mlp.jsonl:1: this is no line of a journal" in done.stderr) == (3, True), done.stderr
 
 
 def test_rows_of_a_journal_that_are_no_points(tmp_path: Path) -> None:
-    path = tmp_path / "mlp.jsonl"
-    journal = Journal(path, {"kind": "any"})
+    journal = Journal.open(tmp_path / "mlp.jsonl", {"kind": "any"})
     journal.add({"configuration": 3})
-    assert Journal(path, {"kind": "any"}).rows == [{"configuration": 3}]
-    path.write_text(path.read_text() + "[1, 2]\n")
-    with pytest.raises(InputError, match="a line is not an object"):
-        Journal(path, {"kind": "any"})
+    with pytest.raises(InputError, match="a row that is no point"):
+        measure_all([], pytest.fail, journal)
 
 
 def test_slower_than_asked_for(hlotool: Run) -> None:

@@ -512,7 +512,7 @@ def test_no_space_left(tmp_path: Path) -> None:
 def test_the_journal_of_another_search_is_not_taken(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     _search(journal=journal)
-    with pytest.raises(InputError, match="journal of another search"):
+    with pytest.raises(InputError, match=r"journal of something else \(seed\): remove"):
         Journal.open(journal, {"seed": 1})
     lines = journal.read_text().splitlines()
     row = json.loads(lines[3])
@@ -644,10 +644,11 @@ def test_the_space_is_data(hlotool, tmp_path: Path) -> None:
 def test_a_search_that_is_cut_off_goes_on(hlotool, tmp_path: Path) -> None:
     file, env = tmp_path / "m.hlo", _home(tmp_path)
     file.write_text(MODULE)
-    (tmp_path / "db.jsonl.journal").write_text('{"head": {"seed": 7}}\n')
+    (tmp_path / "db.jsonl.journal").write_text('{"kind": "tune-journal", "seed": 7}\n')
     other = hlotool("tune", file, "--trials", "3", env=env)
     assert other.returncode == 3
-    assert "the journal of another search" in other.stderr
+    assert "the journal of something else" in other.stderr
+    assert "--journal" in other.stderr
 
 
 @pytest.mark.parametrize(

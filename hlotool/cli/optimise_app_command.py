@@ -24,17 +24,20 @@ from hlotool.cli.progress import progress
 from hlotool.cli.words import say
 from hlotool.codegen.machine import default_machine, named, runs_here
 from hlotool.driver.library import LibraryOptions, build_library
+from hlotool.driver.tuned import Entry
 from hlotool.harness.application.batching import own_batch, with_batch
 from hlotool.harness.application.energy import read_energy
-from hlotool.harness.application.journal import open_journal
 from hlotool.harness.application.measure import cores_here
-from hlotool.harness.application.pareto import GOALS, cost_for
-from hlotool.harness.application.replica import Application, bound, machine_for, make_case
-from hlotool.harness.application.search import Row, Settings, search
+from hlotool.harness.application.pareto import GOALS
+from hlotool.harness.application.replica import DATABASE, Application, bound, machine_for, make_case, tuning_for
+from hlotool.harness.application.search import Settings, best_of, search
 from hlotool.harness.application.space import PRECISIONS, UNAVAILABLE, Configuration, Knob, Space
+from hlotool.harness.application.tuning import Tuner, known_entries
 from hlotool.harness.archive import from_bits
 from hlotool.harness.children import ChildDied, Children, TimeLimit
 from hlotool.harness.input_files import arrays_named, module_inputs
+from hlotool.harness.journal import Journal
+from hlotool.harness.tune import add_entries
 from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError
 from hlotool.ir.devices import topology_of
 from hlotool.ir.verifier import check
@@ -47,11 +50,15 @@ from hlotool.runtime.aot.library import Library
 from hlotool.runtime.aot.linker import has_c_compiler
 from hlotool.runtime.aot.oci import File, Image, blobs_of, layout
 from hlotool.runtime.aot.server import Service, server_program
+from hlotool.runtime.tuning import default_database
 from hlotool.text.load import one_module
 from hlotool.text.printer import print_module
 from hlotool.version import __version__
 
 __all__ = ["command"]
+
+_TUNED_FOR = ("latency", "throughput")
+"""Goals for which kernels are tuned: how quick they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +86,7 @@ class AppOptions:
     tag: str
     port: int
     no_image: bool
+    no_tuning: bool
     show_space: bool
     restart: bool
     form: str
@@ -173,18 +181,22 @@ def _targets(context: click.Context, parameter: click.Parameter, values: Sequenc
     "--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="On which the image listens."
 )
 @click.option("--no-image", is_flag=True, help="Write no image, which takes a C compiler.")
+@click.option("--no-tuning", is_flag=True, help="Tune no kernels, and read no database of tuned ones.")
 @click.option("--space", "show_space", is_flag=True, help="Print what can be chosen, and end.")
 @click.option("--restart", is_flag=True, help="Forget what DIR/journal.jsonl says was measured.")
 @form_option("text", "json")
 def command(**given: Any) -> None:
     """Choose how FILE runs best on this machine; build the library, and an image that serves it.
 
-    Passes, precision, processor, batch, threads and replicas are tried together: a model ranks all combinations, the
-    best are measured, each in processes of its own, and their numbers are compared first.  Every row says what was
-    predicted and what was measured, and whether it was: measured, predicted only, refused, wrong or failed.
+    Passes, precision, processor, batch, threads, replicas and tuning are tried together: a model ranks all
+    combinations, the best are measured, each in processes of its own, and their numbers are compared first.  Every row
+    says what was predicted and what was measured, and whether it was: measured, predicted only, refused, wrong or
+    failed.  For latency and throughput a quarter of the time goes to tuning the kernels of the best one so far.
 
     DIR gets hlotool.toml with the choice, library/ (see build), image/ (a container image as the OCI lays it out, with
-    a server), pareto.svg, pareto.json, and journal.jsonl, from which a search that was stopped goes on.
+    a server), pareto.svg, pareto.json, tuning.jsonl (the database of tuned kernels: what was found, what that of
+    hlotool tune has for these processors, and what hlotool brings along), and journal.jsonl, from which a search that
+    was stopped goes on.
 
     \b
         hlotool optimise-app model.hlo -o app/ --goal throughput --budget 10min
@@ -278,7 +290,10 @@ def _space(options: AppOptions, modules: Sequence[Module]) -> Space:
             ),
             Knob(name="threads", values=(cores, *reversed(counts)), meaning="of a replica"),
             Knob(name="replicas", values=tuple(sorted({1, *counts, cores})), meaning="processes on cores of their own"),
-            Knob(name="tuning", values=("off",), meaning="whether a database of tuned kernels is read"),
+            Knob(
+                name="tuning", values=("off",) if options.no_tuning else ("off", "read"),
+                meaning="whether a database of tuned kernels is read",
+            ),
         ),
     )  # fmt: skip
 
@@ -306,8 +321,10 @@ def _searched(
         for name, source in sources.items()
         if options.inputs is not None
     }
-    journal_path = Path(str(options.output)) / "journal.jsonl"
+    root = Path(str(options.output))
+    journal_path = root / "journal.jsonl"
     about = {
+        "kind": "optimise-app-journal",
         "hlotool": __version__,
         "files": {name: source.sha256 for name, source in sources.items()},
         "space": space.json(),
@@ -323,11 +340,31 @@ def _searched(
             _make_case(folder, int(batch), given, options)
         if options.restart:
             journal_path.unlink(missing_ok=True)
-        journal = open_journal(journal_path, about)
-        rows = search(folder, space, settings, journal, tell)
+            (root / DATABASE).unlink(missing_ok=True)
+        journal = Journal.open(journal_path, about, "--restart begins anew")
+        tuner = None if options.no_tuning else _tuner(options, folder, space, tell)
+        rows = search(folder, space, settings, journal, tell, tuner)
     usual = next(row for row in rows if row.configuration == space.usual)
     return Found(name=_name(options), settings=settings, space=space, rows=tuple(rows), usual=usual,
-                 chosen=_chosen(rows, options.goal))  # fmt: skip
+                 chosen=best_of(rows, options.goal))  # fmt: skip
+
+
+def _tuner(options: AppOptions, folder: str, space: Space, tell: Callable[[str], None]) -> Tuner | None:
+    """Make the database of the application, in DIR and in `folder`; who adds to it, where that is wanted."""
+    kept, users = Path(str(options.output)) / DATABASE, default_database()
+    own = [kept] if kept.is_file() else [users] if users.is_file() else []
+    try:
+        known = known_entries(space, own)
+    except InputError as error:
+        say(f"note: {error}; it is left out", err=True)
+        known = known_entries(space, [])
+
+    def keep(found: Sequence[Entry]) -> None:
+        for path in (kept, Path(folder) / DATABASE) if found else ():
+            add_entries(path, found, lambda where, text: write_text(str(where), text))
+
+    keep(known)
+    return Tuner(folder, options.limit, keep, tell) if options.goal in _TUNED_FOR else None
 
 
 def _make_case(folder: str, batch: int, given: Mapping[str, Any], options: AppOptions) -> None:
@@ -346,17 +383,6 @@ def _name(options: AppOptions) -> str:
         return options.name
     first = options.files[0]
     return identifier("model" if first == "-" else Path(first).name.partition(".")[0])
-
-
-def _chosen(rows: Sequence[Row], goal: str) -> Row | None:
-    """The best of those that were measured."""
-    costs = [
-        (cost, number, row)
-        for number, row in enumerate(rows)
-        if (result := row.result) is not None and result.status == "measured"
-        and (cost := cost_for(goal, result.figures)) is not None
-    ]  # fmt: skip
-    return min(costs)[2] if costs else None
 
 
 def _nothing_works(found: Found) -> None:
@@ -386,10 +412,12 @@ def _written(options: AppOptions, sources: Mapping[str, Source], found: Found) -
         for name, source in sources.items()
     }
     machine = machine_for(chosen.target, chosen.threads)
-    built = LibraryOptions(machines=(machine,), pipeline=parse_pipeline(chosen.pipeline))
+    root = Path(str(options.output))
+    built = LibraryOptions(
+        machines=(machine,), pipeline=parse_pipeline(chosen.pipeline), tune=tuning_for(root, chosen.tuning)
+    )
     library = build_library(found.name, changed, built)
     toml = _toml(options, found.name, chosen).encode()
-    root = Path(str(options.output))
     sizes: dict[str, int] = {}
 
     def write(path: str, parts: Sequence[bytes]) -> None:
@@ -458,7 +486,7 @@ def _toml(options: AppOptions, name: str, chosen: Configuration) -> str:
     """The choice as ``hlotool.toml``: its passes as a pipeline of that name, and all of it for those who read."""
     values: dict[str, Any] = {
         "name": name, "goal": options.goal, "accuracy": options.accuracy, **chosen.json(),
-        "batch_over": list(options.over),
+        "batch_over": list(options.over), **({"database": DATABASE} if chosen.tuning == "read" else {}),
     }  # fmt: skip
     rows = "".join(f"{key} = {_toml_value(value)}\n" for key, value in values.items())
     return (

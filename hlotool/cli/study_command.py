@@ -23,7 +23,7 @@ from hlotool.cli.study_report import Study, csv_text, json_text, picture, text
 from hlotool.cli.words import say
 from hlotool.codegen.machine import host
 from hlotool.harness.facts import processor_name
-from hlotool.harness.study.journal import Journal
+from hlotool.harness.journal import Journal
 from hlotool.harness.study.peers import PEERS, Framework
 from hlotool.harness.study.point import EAGER, Effort, Laboratory
 from hlotool.harness.study.study import (
@@ -204,7 +204,7 @@ def _study(options: MlpOptions) -> Study:
             path = Path(options.folder) / "mlp.jsonl"
             if options.restart:
                 path.unlink(missing_ok=True)
-            journal = Journal(path, about)
+            journal = Journal.open(path, about, "choose another folder, or --restart")
         laboratory = Laboratory(effort, options.threads, peers)
         budget = math.inf if options.budget is None else options.budget
         tell = stack.enter_context(progress(after=0))

@@ -19,21 +19,20 @@ from hlotool.cli.output import write_text
 from hlotool.cli.progress import progress
 from hlotool.cli.tune_report import show_database, show_result, show_space
 from hlotool.cli.words import say
-from hlotool.codegen.choices import FORMULAS, checked
 from hlotool.codegen.machine import Machine, default_machine, runs_here
 from hlotool.driver.cpu import BACKEND
-from hlotool.driver.tuned import VERSION, Entry, key_of, read_database
+from hlotool.driver.tuned import VERSION, key_of, read_database
 from hlotool.harness.children import Children
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.profile import Measurement
 from hlotool.harness.tune import (
     Budget,
-    Found,
     Journal,
     Local,
     Plan,
     Subject,
     add_entries,
+    entry_for,
     kernels_in,
     module_subject,
     search,
@@ -143,13 +142,14 @@ def command(
         lab = Local(setting, limit, checkers)
         stack.callback(lab.close)
         head: dict[str, Any] = {
-            "version": VERSION, "target": target_key(machine), "threads": threads, "files": list(files),
+            "kind": "tune-journal", "version": VERSION, "target": target_key(machine), "threads": threads,
+            "files": list(files),
             "seed": seed, "exact": exact, "model": model, "scope": scope, "kernels": kernels,
             "budget": seconds, "trials": trials,
         }  # fmt: skip
         book = stack.enter_context(_journal(path, journal, head))
         if book.replayed:
-            say(f"goes on from {book.path}: {len(book.lines)} answers", err=True)
+            say(f"goes on from {book.path}: {len(book.rows)} answers", err=True)
         results: list[tuple[list[Subject], Result]] = []
         left, count = seconds, trials
         if files and scope != "kernels":
@@ -165,7 +165,7 @@ def command(
             subjects = _recorded(book, "kernels", lambda: _kernels(modules, setting, kernels, path, costs))
             results.append((subjects, search(subjects, lab, Budget(left, count), plan, book, tell)))
         found = [one for _, result in results for one in result.found]
-        entries = [_entry(one, target_key(machine)) for one in found]
+        entries = [entry_for(one, target_key(machine)) for one in found]
         add_entries(path, entries, lambda where, text: write_text(str(where), text))
         book.remove()
     if picture is not None:
@@ -182,11 +182,12 @@ def _journal(path: Path, journal: Path | None, head: dict[str, Any]) -> Iterator
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExecutionError(f"cannot write {path}: {error.strerror or error}") from error
-    book = Journal.open(journal or path.with_name(f"{path.name}.journal"), head)
+    place = journal or path.with_name(f"{path.name}.journal")
+    book = Journal.open(place, head, "remove it, or name another one with --journal")
     try:
         yield book
     finally:
-        if not book.lines:
+        if not book.rows:
             book.remove()
             if not there:
                 with suppress(OSError):
@@ -269,16 +270,6 @@ def _kernels(
             if one.key not in found or found[one.key].seconds < one.seconds:
                 found[one.key] = one
     return sorted(found.values(), key=lambda one: -one.seconds)[:most]
-
-
-def _entry(found: Found, target: str) -> Entry:
-    subject, values = found.subject, dict(found.values)
-    costs = {name: bool(value) if name == "prologues" else value for name, value in values.items()}
-    return Entry(
-        scope="module" if subject.is_module else "kernel", key=subject.key, target=target, version=VERSION,
-        about=subject.about, choices=FORMULAS if subject.is_module else checked(values, subject.about),
-        costs=costs if subject.is_module else {}, gain=round(found.gain, 4), seconds=found.seconds, exact=found.exact,
-    )  # fmt: skip
 
 
 def _steps(results: Sequence[tuple[Sequence[Subject], Result]]) -> list[tuple[str, str, float]]:

@@ -29,6 +29,7 @@ from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.marshalling import is_plain
+from hlotool.runtime.tuning import Tuning
 
 __all__ = ["compile_module", "keep_loops", "on_devices"]
 
@@ -71,7 +72,7 @@ def compile_module(
     finite_loops: bool = True,
     profiled: bool = False,
     quick_calls: bool = True,
-    tune: str | None = None,
+    tune: str | Tuning | None = None,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 

@@ -24,6 +24,7 @@ from hlotool.runtime.aot.interface import Interface, Source, interface_of
 from hlotool.runtime.aot.library import Library, library_of
 from hlotool.runtime.aot.processors import check_levels
 from hlotool.runtime.target_machines import pointer_bits
+from hlotool.runtime.tuning import Tuning
 from hlotool.text.printer import print_instruction
 
 __all__ = ["RESERVED", "LibraryOptions", "build_library"]
@@ -36,7 +37,8 @@ RESERVED = ("library", "message", "weights_check", "threads_start", "threads_sto
 class LibraryOptions:
     """How a library is made: for which `machines`, by which pipeline, with arguments that entries may overwrite.
 
-    Constants of more than `weights_above` bytes altogether are a file of their own.
+    Constants of more than `weights_above` bytes altogether are a file of their own.  `tune` says which tuned choices
+    are taken, as for `hlotool.compile`.
     """
 
     machines: tuple[Machine, ...]
@@ -44,6 +46,7 @@ class LibraryOptions:
     donate: Donate = ()
     weights_above: int = 64 << 10
     strict: bool | None = None
+    tune: str | Tuning | None = None
 
 
 def build_library(name: str, sources: Mapping[str, Source], options: LibraryOptions) -> Library:
@@ -90,7 +93,7 @@ def _programs(
         donation = donation_of(source.module, options.donate)
         own = CompileOptions(
             pipeline=options.pipeline, machine=machine, donation=donation, strict=is_strict(options.strict),
-            log=DecisionLog(), to_run=False, tuning=checked_tuning(None),
+            log=DecisionLog(), to_run=False, tuning=checked_tuning(options.tune),
         )  # fmt: skip
         with room(source.module), collector_paused():
             entries[f"code_{name}_{level}"] = lower(source.module, own, False), donation

@@ -67,7 +67,9 @@ def chosen_machine(machine: Machine | None, cpu: str | None) -> Machine:
         raise InputError(str(error)) from None
 
 
-def checked_tuning(tune: str | None) -> Tuning:
+def checked_tuning(tune: str | Tuning | None) -> Tuning:
+    if isinstance(tune, Tuning):
+        return tune
     if tune is not None and not isinstance(tune, str):
         raise InputError(f"tune: expected a word, not {kind_of(tune)}")
     try:

@@ -252,6 +252,19 @@ class Tuned:
         if noted:
             _note_wanted(self.tuning.database, noted, self.log)
 
+    def gains(self, module: Module) -> dict[Instruction, float]:
+        """The kernels of a lowered module that there are choices for, and the share of its time that each saves by
+        them, as it was measured."""
+        by_key = {entry.key: entry for entry in reversed(self.entries) if entry.scope == "kernel"}
+        words, found = {entry.about for entry in by_key.values()}, dict[Instruction, float]()
+        for one in kernels_of(module):
+            if about(one) in words:
+                with suppress(HloError):  # what cannot stand alone has no key
+                    entry = by_key.get(key_of(alone(one)))
+                    if entry is not None:
+                        found[one] = entry.gain
+        return found
+
 
 def tuned_for(machine: Machine, tuning: Tuning, log: DecisionLog) -> Tuned:
     """What databases have for a machine, as far as `tuning` lets one take it."""

@@ -28,15 +28,19 @@ from hlotool.harness.resident import measure_resident
 from hlotool.ir import ExecutionError, Module, UnsupportedError, literal
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
+from hlotool.runtime.tuning import Tuning
 from hlotool.text.parser import parse
 
 __all__ = [
-    "Application", "Job", "Report", "bound", "error_of", "load_application", "machine_for", "make_case", "run_replica",
+    "DATABASE", "Application", "Job", "Report", "bound", "error_of", "load_application", "machine_for", "make_case",
+    "run_replica", "tuning_for",
 ]  # fmt: skip
 
 _SAMPLES = 2000
 """Times of a replica that are kept."""
 _BARRIER_SECONDS = 600.0
+DATABASE = "tuning.jsonl"
+"""The database of tuned kernels in the folder of an application."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,12 @@ def machine_for(target: str, threads: int) -> Machine:
     where there is none of that name."""
     machine = without_tiles(default_machine()) if target == "host" else named(target)
     return replace(machine, cores=threads)
+
+
+def tuning_for(folder: str | Path, tuning: str) -> Tuning:
+    """How a configuration compiles: by formulas alone (``off``), or by the database in `folder` and the one that
+    hlotool brings along (``read``)."""
+    return Tuning(tuning, Path(folder) / DATABASE)
 
 
 def make_case(folder: str, batch: int, given: Mapping[str, Arrays], seed: int, by_evaluator: bool) -> None:
@@ -161,10 +171,14 @@ def run_replica(job: Job) -> Report:
     for name, module in application.modules().items():
         changed = with_batch(module, application.over, chosen.batch)
         program = compile_module(
-            changed, pipeline=chosen.pipeline, threads=chosen.threads, machine=machine, strict=True
-        )
+            changed, pipeline=chosen.pipeline, threads=chosen.threads, machine=machine, strict=True,
+            tune=tuning_for(job.folder, chosen.tuning),
+        )  # fmt: skip
         worst = max(worst, error_of(program(*cases[name].arguments), cases[name].expected))
         programs.append((program, cases[name].arguments))
+    said = [one for program, _ in programs for one in program.decisions]
+    if chosen.tuning == "read" and not any(one.pass_name == "tuning" and one.action == "note" for one in said):
+        raise UnsupportedError("no database has choices for its kernels")
     if not worst <= job.accuracy:
         return Report(error=worst)
     _round(programs)

@@ -24,7 +24,6 @@ stay f32."""
 
 UNAVAILABLE: Mapping[str, str] = {
     "precision int8": "quantise does not exist in this version",
-    "tuning read": "optimise-app does not read databases of tuned kernels in this version",
 }
 """Values that users ask for, and why they cannot be chosen."""
 

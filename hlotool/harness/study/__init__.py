@@ -3,7 +3,7 @@ the Performance of Just-in-Time compilation in TensorFlow"), and of the parts of
 
 - `mlp.py`: the perceptron, its data and its training step as a module; `trainers.py`: ways to run that step;
   `peers.py`, `peer_child.py`: TensorFlow and PyTorch, in processes of their own
-- `point.py`: one configuration measured; `journal.py`: what is measured already
+- `point.py`: one configuration measured
 - `counters.py`: cache misses, where the processor counts them
 - `worth.py`: what every fusion and cluster of a module brings, predicted and measured, and the rule that follows
 """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
-from hlotool.harness.study.journal import Journal
+from hlotool.harness.journal import Journal
 from hlotool.harness.study.mlp import Configuration
 from hlotool.harness.study.point import COMPILED, EAGER, Point, point_json, read_point
 from hlotool.ir import InputError

@@ -16,7 +16,7 @@ from dataclasses import asdict, field
 from itertools import combinations
 from typing import Any
 
-from hlotool.harness.tune.journal import Journal
+from hlotool.harness.journal import Journal
 from hlotool.harness.tune.lab import Lab
 from hlotool.harness.tune.model import Model, ModelName
 from hlotool.harness.tune.space import Change, changes

@@ -6,9 +6,22 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hlotool.driver.tuned import HEAD, Database, Entry, Wanted, line_of, read_database
+from hlotool.codegen.choices import FORMULAS, checked
+from hlotool.driver.tuned import HEAD, VERSION, Database, Entry, Wanted, line_of, read_database
+from hlotool.harness.tune.search import Found
 
-__all__ = ["add_entries", "text_of"]
+__all__ = ["add_entries", "entry_for", "text_of"]
+
+
+def entry_for(found: Found, target: str) -> Entry:
+    """The entry of what a search found on a target."""
+    subject, values = found.subject, dict(found.values)
+    costs = {name: bool(value) if name == "prologues" else value for name, value in values.items()}
+    return Entry(
+        scope="module" if subject.is_module else "kernel", key=subject.key, target=target, version=VERSION,
+        about=subject.about, choices=FORMULAS if subject.is_module else checked(values, subject.about),
+        costs=costs if subject.is_module else {}, gain=round(found.gain, 4), seconds=found.seconds, exact=found.exact,
+    )  # fmt: skip
 
 
 def text_of(entries: Iterable[Entry], wanted: Iterable[Wanted] = ()) -> str:
