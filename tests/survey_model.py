@@ -8,15 +8,14 @@
 
 Times are those of profiles, all runs of a kernel divided by how many there are: small kernels run thousands of times.
 Figures are those of a file, else of this machine if it was calibrated (``hlotool doctor --calibrate``), else built in,
-and the first line says which.  Built-in ones are fitted to the models of one half of the names in order, the first, the third and so
-on; the other half is held out and reported apart.  Calibration sees none of the models.
+and the first line says which.  Built-in ones are fitted to the models of one half of the names in order, the first, the
+third and so on; the other half is held out and reported apart.  Calibration sees none of the models.
 
 The table has, for all kernels and for those of the half that is held out: the median and the 90th percentile of
 |predicted / measured - 1|; the median over models (of five kernels or more) of Spearman's correlation of predicted and
 measured, the lowest, and the share of models with at least 0.95.  Kernels in loops whose trips are not known, and in
 branches, count by the runs that were seen; those whose loop was one task have no number of runs, and are counted as
-left out.  Exit code
-1 where a goal is missed: 20 %, 50 %, 0.95 in the median over models.
+left out.  Exit code 1 where a goal is missed: 20 %, 50 %, 0.95 in the median over models.
 """
 
 from __future__ import annotations
@@ -210,6 +209,8 @@ def main() -> int:
     performance = found.performance
     if given.performance is not None:
         content = json.loads(Path(given.performance).read_text(encoding="utf-8"))["calibration"]
+        if content["threads"] != given.threads:
+            parser.error(f"the figures are those of {content['threads']} threads: --threads {content['threads']}")
         performance = Performance(
             cpu=content["cpu"], threads=content["threads"], origin="of a file", figures=content["figures"]
         )
