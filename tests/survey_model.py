@@ -3,18 +3,19 @@
     python tests/survey_model.py FOLDER [--cpu x86-64-v3] [--threads 1] [--seconds 0.2] [--rows 20]
     python tests/survey_model.py FOLDER --keep times.json            keeps what was measured
     python tests/survey_model.py FOLDER --times times.json           predicts what was measured before
+    python tests/survey_model.py FOLDER --performance figures.json   with what hlotool doctor --calibrate --json printed
     python tests/survey_model.py FOLDER --write LEVEL                fits the figures that are built in for a level
 
 Times are those of profiles, all runs of a kernel divided by how many there are: small kernels run thousands of times.
-Figures are those of this machine if it was calibrated (``hlotool doctor --calibrate``), else built in, and the first
-line says which.  Built-in ones are fitted to the models of one half of the names in order, the first, the third and so
-on; the other half is held out and reported apart.  Calibration sees none of the models.
+Figures are those of a file, else of this machine if it was calibrated (``hlotool doctor --calibrate``), else built in,
+and the first line says which.  Built-in ones are fitted to the models of one half of the names in order, the first, the
+third and so on; the other half is held out and reported apart.  Calibration sees none of the models.
 
 The table has, for all kernels and for those of the half that is held out: the median and the 90th percentile of
 |predicted / measured - 1|; the median over models (of five kernels or more) of Spearman's correlation of predicted and
-measured, the lowest, and the share of models with at least 0.95.  Kernels in loops whose trips are not known count by
-the trips that were seen; those whose loop was one task have no number of runs, and are counted as left out.  Exit code
-1 where a goal is missed: 20 %, 50 %, 0.95 in the median over models.
+measured, the lowest, and the share of models with at least 0.95.  Kernels in loops whose trips are not known, and in
+branches, count by the runs that were seen; those whose loop was one task have no number of runs, and are counted as
+left out.  Exit code 1 where a goal is missed: 20 %, 50 %, 0.95 in the median over models.
 """
 
 from __future__ import annotations
@@ -89,16 +90,18 @@ def timed(rows: Sequence[dict[str, Any]], performance: Performance, machine: Mac
     """The kernels of all models with their work, and how many have no number of runs."""
     found, left_out = [], 0
     for row in rows:
-        prediction = predicted(parse(row["text"]), performance, machine, performance.threads)
+        module = parse(row["text"])
+        prediction = predicted(module, performance, machine, performance.threads)
         kernels = {(k.instruction.parent.name, k.instruction.name): k for k in prediction.kernels
                    if k.instruction.parent is not None}  # fmt: skip
-        counted = _inside(list(prediction.unknown))
+        looped = _inside(prediction.unknown)
+        seen = looped | _inside([i for i in module.instructions() if i.opcode == "conditional"])
         for step in row["steps"]:
             kernel = kernels.get((step["comp"], step["name"])) if step["kind"] == "kernel" else None
             if kernel is None or step["seconds"] <= 0:
                 continue
-            runs = step["count"] if step["comp"] in counted else kernel.runs
-            if step["comp"] in counted and runs == 1:
+            runs = step["count"] if step["comp"] in seen else kernel.runs
+            if step["comp"] in looped and runs == 1:
                 left_out += 1
                 continue
             time = step["seconds"] / runs * 1e9
@@ -106,9 +109,9 @@ def timed(rows: Sequence[dict[str, Any]], performance: Performance, machine: Mac
     return found, left_out
 
 
-def _inside(loops: Sequence[Any]) -> set[str]:
-    """Computations that loops run, whose trips are not known."""
-    waiting = [called for loop in loops for called in loop.called]
+def _inside(control: Sequence[Any]) -> set[str]:
+    """Computations that loops or conditionals run."""
+    waiting = [called for instruction in control for called in instruction.called]
     for computation in waiting:
         waiting += [c for i in computation if i.opcode != "fusion" for c in i.called if c not in waiting]
     return {computation.name for computation in waiting}
@@ -192,6 +195,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=20)
     parser.add_argument("--keep")
     parser.add_argument("--times")
+    parser.add_argument("--performance", metavar="FILE")
     parser.add_argument("--write", metavar="LEVEL", choices=sorted(figures.BUILT_IN))
     given = parser.parse_args()
     machine = default_machine() if given.cpu is None else named(given.cpu)
@@ -203,6 +207,13 @@ def main() -> int:
         Path(given.keep).write_text(json.dumps(rows), encoding="utf-8")
     found = performance_of(machine, given.threads)
     performance = found.performance
+    if given.performance is not None:
+        content = json.loads(Path(given.performance).read_text(encoding="utf-8"))["calibration"]
+        if content["threads"] != given.threads:
+            parser.error(f"the figures are those of {content['threads']} threads: --threads {content['threads']}")
+        performance = Performance(
+            cpu=content["cpu"], threads=content["threads"], origin="of a file", figures=content["figures"]
+        )
     kernels, left_out = timed(rows, performance, machine)
     if given.write is not None:
         performance = write(given.write, kernels, performance)

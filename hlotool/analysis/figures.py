@@ -1,5 +1,9 @@
 """The figures that are built in, in nanoseconds (`hlotool.analysis.performance`): fitted to half of a corpus of models
-by ``tests/survey_model.py --write``, on one core of a Sapphire Rapids server."""
+by ``tests/survey_model.py --write``, on one core of a virtual machine.
+
+What processor that is stays its owner's secret: /proc/cpuinfo says "Intel(R) Xeon(R) Processor" of family 6, model 167,
+at 2.6 GHz, with 48 KiB and 2 MiB of caches for each core.  By that number LLVM takes it for a Rocket Lake; but it has
+avx512_fp16 and amx_tile, which servers have from Sapphire Rapids on."""
 
 from __future__ import annotations
 

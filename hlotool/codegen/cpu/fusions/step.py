@@ -94,7 +94,7 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
             nest = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
         else:
             nest = write_nest(Nest(f, machine, name, bases, far=bool(far)), job, len(jobs) == 1)
-        unit.count(nest.work)
+        unit.count({**nest.work, "planned": nest.time})
         total += nest.time
         tasks = nest.tasks
     f.finish()
