@@ -33,16 +33,19 @@ from hlotool.driver.tuned import (
     line_of,
     read_database,
 )
+from hlotool.harness import awake
+from hlotool.harness.awake import Awake
 from hlotool.harness.children import Children
 from hlotool.harness.compare import verdict_of
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.references import Rules, Truth, judge
 from hlotool.harness.tune import Budget, Journal, Local, Plan, Subject, add_entries, search
+from hlotool.harness.tune.model import Model
 from hlotool.harness.tune.space import changes
 from hlotool.harness.tune.subjects import kind_of
 from hlotool.harness.tune.trial import Setting
 from hlotool.inspect.files import write_file
-from hlotool.ir import ExecutionError, InputError, Module
+from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError
 from hlotool.runtime.tuning import Tuning, target_key, tuning_of
 from hlotool.text.parser import parse
 
@@ -525,17 +528,68 @@ def test_the_journal_of_another_search_is_not_taken(tmp_path: Path) -> None:
         _search(journal=journal)
 
 
-def test_trees_need_scikit_learn_or_rank() -> None:
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        from hlotool.ir import UnsupportedError
+def test_trees_need_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'hlotool\[tune\]'"):
+        search(SUBJECTS, FakeLab(), Budget(trials=9), Plan(model="trees"), Journal.open(None, {}))
 
-        with pytest.raises(UnsupportedError, match=r"pip install 'hlotool\[tune\]'"):
-            search(SUBJECTS, FakeLab(), Budget(trials=9), Plan(model="trees"), Journal.open(None, {}))
-        return
-    result = search(SUBJECTS, FakeLab(), Budget(trials=60), Plan(model="trees"), Journal.open(None, {}))
-    assert result.found
+
+def test_trees_learn_what_gains() -> None:
+    """One value of a knob gains on every kernel: of two that were tried nowhere else, it comes first."""
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    model = Model("trees")
+    for number in range(40):
+        subject = replace(SUBJECTS[0], bytes=10.0 ** (3 + number % 5), flops=10.0 ** (4 + number % 3))
+        value = (1, 2, 4, 8)[number % 4]
+        model.learn(subject, ("steps", value), 0.2 if value == 8 else -0.1)
+        model.learn(subject, ("tile_rows", 1 + number % 20), 0.0)
+    new = replace(SUBJECTS[0], bytes=3e4, flops=3e5)
+    ranks = {value: model.rank(new, ("steps", value)) for value in (1, 2, 4, 8)}
+    assert max(ranks, key=ranks.__getitem__) == 8
+    assert ranks[8] > model.rank(new, ("tile_rows", 7)) > ranks[1]
+
+
+def test_searches_by_trees_end_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    plan, journal = Plan(model="trees"), tmp_path / "journal"
+    whole = search(SUBJECTS, FakeLab(), Budget(trials=80), plan, Journal.open(journal, {}))
+    assert whole.found
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[: len(lines) // 2]))
+    lab = FakeLab()
+    again = search(SUBJECTS, lab, Budget(trials=80), plan, Journal.open(journal, {}))
+    assert [(one.change, one.word, one.ratio) for one in again.tries if one.ratio == one.ratio] == [
+        (one.change, one.word, one.ratio) for one in whole.tries if one.ratio == one.ratio
+    ]
+    assert entries(again.found) == entries(whole.found)
+    assert 0 < lab.asked < len(lines)
+
+
+def test_a_budget_counts_no_time_for_which_the_process_was_stopped() -> None:
+    now = [10.0]
+    clock = Awake(lambda: now[0])
+    begin = clock()
+    for step in (0.25, 0.5, 3600.0, 0.25):
+        now[0] += step
+        clock()
+    assert 1.0 < clock() - begin < 5.0
+    now[0] -= 5.0
+    assert clock() < begin  # a clock that goes back is no secret: searches end there
+
+
+def test_a_job_has_its_time_though_all_are_stopped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of five seconds, and a stop of an hour: most of the five are still to come then."""
+    now, looks = [0.0], []
+
+    class Done:
+        def wait(self, seconds: float) -> bool:
+            now[0] += 3600.0 if len(looks) == 3 else seconds
+            looks.append(seconds)
+            return False
+
+    monkeypatch.setattr(awake.time, "monotonic", lambda: now[0])
+    assert awake.elapses(5.0, Done())
+    assert 2.0 < sum(looks) <= 5.0
 
 
 # ---- in child processes

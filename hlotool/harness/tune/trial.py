@@ -47,6 +47,8 @@ _BATCH_SECONDS = 100e-6
 """What one clock reading covers at least."""
 _FEWEST, _MOST = 6, 60
 """Rounds of a race."""
+_INTERRUPTED = 8.0
+"""Times of what a round should take that are more than any does."""
 _MOST_BYTES, _MOST_FLOPS = 64e6, 4e9
 """Of what the evaluator is asked about, for whose wider floats that takes seconds."""
 _LITTLE = 0.005
@@ -126,7 +128,7 @@ def check(subject: Subject, values: Values, setting: Setting) -> Check:
 
 def race(subject: Subject, best: Values, candidate: Values, setting: Setting, seconds: float, seed: int) -> Race:
     """Time two candidates in turns, in random order, for at most so many seconds, and no longer than until it is clear
-    which is quicker."""
+    which is quicker.  A round that takes much too long was interrupted, and counts as a usual one."""
     arguments, _ = _usual(subject, setting)
     runners = [_executable(subject, tuple(sorted(values.items())), setting) for values in (best, candidate)]
     clock, order = time.perf_counter, random.Random(seed)
@@ -134,10 +136,10 @@ def race(subject: Subject, best: Values, candidate: Values, setting: Setting, se
     batch = max(1, math.ceil(_BATCH_SECONDS / max(min(once), 1e-9)))
     ratios: list[float] = []
     times: list[float] = []
-    end = clock() + seconds
+    spent, usual = 0.0, _INTERRUPTED * (batch + 1) * sum(once)
     low, high = -math.inf, math.inf
-    while len(ratios) < _FEWEST or (len(ratios) < _MOST and clock() < end):
-        taken = [0.0, 0.0]
+    while len(ratios) < _FEWEST or (len(ratios) < _MOST and spent < seconds):
+        taken, start = [0.0, 0.0], clock()
         for turn in order.sample((0, 1), 2):
             run = runners[turn]
             run(*arguments)  # the caches are its own
@@ -149,6 +151,7 @@ def race(subject: Subject, best: Values, candidate: Values, setting: Setting, se
             raise HloError("the clock stood still, or went backwards, while a candidate ran")
         ratios.append(math.log(taken[1] / taken[0]))
         times.append(taken[0])
+        spent += min(clock() - start, usual)
         if len(ratios) >= _FEWEST:
             low, high = median_interval(sorted(ratios), 0.95)
             if low > -_LITTLE or (high < -2 * _LITTLE and len(ratios) >= 2 * _FEWEST):
