@@ -18,6 +18,7 @@ from conftest import ROOT, environment
 from fake_lab import SUBJECTS, FakeLab, entries
 from json_schemas import check_json
 
+from hlotool.cli import tune_command
 from hlotool.codegen.choices import FORMULAS, Choices, checked, choices_of, configured, knobs, unconfigured
 from hlotool.codegen.machine import named, runs_here
 from hlotool.driver import compile_module
@@ -702,6 +703,42 @@ def test_a_search_that_is_cut_off_goes_on(hlotool, tmp_path: Path) -> None:
     other = hlotool("tune", file, "--trials", "3", env=env)
     assert other.returncode == 3
     assert "the journal of another search" in other.stderr
+
+
+def test_a_search_that_is_cut_off_while_it_profiles_goes_on_with_the_next_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that were profiled are not profiled again, and their seconds count in the budget."""
+    files = {name: parse(MODULE.replace("64,", f"{size},")) for name, size in (("one", 64), ("two", 32))}
+    asked: list[str] = []
+
+    def kernels(module: Module, *given: object) -> list[Subject]:
+        asked.append(str(module.entry.root.shape))
+        if cut_off and len(asked) == 2:
+            raise KeyboardInterrupt
+        now[0] += 7.0
+        return [replace(SUBJECTS[len(asked)], about=str(module.entry.root.shape))]
+
+    monkeypatch.setattr(tune_command, "_kernels", kernels)
+    setting, journal, now, cut_off = Setting(named("host"), None, False), tmp_path / "journal", [0.0], True
+
+    def find() -> tuple[list[Subject], float]:
+        return tune_command._kernel_subjects(
+            files, setting, 9, tmp_path / "db", {}, Journal.open(journal, {}), lambda: now[0], lambda words: None
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        find()
+    cut_off = False
+    subjects, seconds = find()
+    assert asked == ["f32[64,96]", "f32[32,96]", "f32[32,96]"]
+    assert {one.about for one in subjects} == {"f32[64,96]", "f32[32,96]"}
+    assert seconds == 14.0
+    assert find() == (subjects, seconds)
+    assert len(asked) == 3
+    assert tune_command._less(100.0, 14.0, 100.0) == 86.0
+    assert tune_command._less(20.0, 14.0, 100.0) == 10.0
+    assert tune_command._less(None, 14.0, None) is None
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,9 @@ _BATCH_SECONDS = 100e-6
 """What one clock reading covers at least."""
 _FEWEST, _MOST = 6, 60
 """Rounds of a race."""
+_KEPT = 12
+"""Programs that are kept: the candidates of a turn, which are all checked before the first is timed, the best so far
+and the untuned one."""
 _INTERRUPTED = 8.0
 """Times of what a round should take that are more than any does."""
 _MOST_BYTES, _MOST_FLOPS = 64e6, 4e9
@@ -197,7 +200,7 @@ def _digest(subject: Subject, values: Values, setting: Setting) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
-@lru_cache(maxsize=6)
+@lru_cache(maxsize=_KEPT)
 def _executable(subject: Subject, values: tuple[tuple[str, int], ...], setting: Setting) -> Executable:
     return BACKEND.compile(*_made(subject, dict(values), setting))
 
