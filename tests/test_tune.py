@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from hlotool.driver.tuned import (
 )
 from hlotool.harness import awake
 from hlotool.harness.awake import Awake
-from hlotool.harness.children import Children
+from hlotool.harness.children import ChildDied, Children
 from hlotool.harness.compare import verdict_of
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.references import Rules, Truth, judge
@@ -620,6 +621,23 @@ def test_candidates_are_compiled_checked_and_timed(lab: Local) -> None:
     row = lab.race(subject, {}, {"vector_bits": 128}, 0.2, 0)
     assert row.low <= row.ratio <= row.high
     assert row.seconds > 0
+
+
+def test_code_that_cannot_be_written_costs_a_search_that_choice_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child dies of one choice of several that it was asked about; of two others the code is the same."""
+
+    def start(self: Local, function: object, subject: Subject, steps: list[dict[str, int]], setting: Setting):
+        answer = Future()
+        if {"steps": 4} in steps:
+            answer.set_exception(ChildDied(11, ""))
+        else:
+            answer.set_result([str(sorted(one.items())) if one != {"steps": 8} else "[]" for one in steps])
+        return answer
+
+    monkeypatch.setattr(Local, "_start", start)
+    every = [*(("steps", value) for value in (1, 2, 4, 8)), *(("tile_rows", value) for value in range(1, 12))]
+    found = Local(Setting(named("host"), None, False)).distinct(SUBJECTS[0], every)
+    assert found == [one for one in every if one not in (("steps", 4), ("steps", 8))]
 
 
 def test_a_candidate_that_dies_or_hangs_takes_nothing_down(lab: Local) -> None:

@@ -36,7 +36,7 @@ from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.runtime.executable import Executable
 from hlotool.text.parser import parse
 
-__all__ = ["Check", "Race", "Setting", "check", "distinct", "options_of", "race"]
+__all__ = ["Check", "Race", "Setting", "check", "digests", "distinct", "options_of", "race"]
 
 Values = Mapping[str, int]
 """Choices, or costs of a module, by name."""
@@ -90,19 +90,26 @@ class Race:
     rounds: int
 
 
-def distinct(subject: Subject, changes: Sequence[tuple[str, int]], setting: Setting) -> list[tuple[str, int]]:
-    """Those of single choices whose code differs from that without any, and from that of those before; what has no code
-    is left out."""
-    seen, found = {_digest(subject, {}, setting)}, []
-    for name, value in changes:
+def digests(subject: Subject, candidates: Sequence[Values], setting: Setting) -> list[str | None]:
+    """A digest of the code of each of several candidates; None where there is no code."""
+    found: list[str | None] = []
+    for one in candidates:
         try:
-            digest = _digest(subject, {name: value}, setting)
+            found.append(_digest(subject, one, setting))
         except HloError:
-            continue
+            found.append(None)
+    return found
+
+
+def distinct(found: Sequence[str | None], changes: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Those of single choices whose code differs from that without any, whose digest is the first one, and from that of
+    those before; what has no code is left out."""
+    seen, left = {None, found[0]}, []
+    for change, digest in zip(changes, found[1:], strict=True):
         if digest not in seen:
             seen.add(digest)
-            found.append((name, value))
-    return found
+            left.append(change)
+    return left
 
 
 def check(subject: Subject, values: Values, setting: Setting) -> Check:
