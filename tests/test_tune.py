@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from conftest import ROOT, environment
 from fake_lab import SUBJECTS, FakeLab, entries
 from json_schemas import check_json
 
+from hlotool.cli import tune_command
 from hlotool.codegen.choices import FORMULAS, Choices, checked, choices_of, configured, knobs, unconfigured
 from hlotool.codegen.machine import named, runs_here
 from hlotool.driver import compile_module
@@ -33,16 +35,19 @@ from hlotool.driver.tuned import (
     line_of,
     read_database,
 )
-from hlotool.harness.children import Children
+from hlotool.harness import awake
+from hlotool.harness.awake import Awake
+from hlotool.harness.children import ChildDied, Children
 from hlotool.harness.compare import verdict_of
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.references import Rules, Truth, judge
 from hlotool.harness.tune import Budget, Journal, Local, Plan, Subject, add_entries, search
+from hlotool.harness.tune.model import Model
 from hlotool.harness.tune.space import changes
 from hlotool.harness.tune.subjects import kind_of
 from hlotool.harness.tune.trial import Setting
 from hlotool.inspect.files import write_file
-from hlotool.ir import ExecutionError, InputError, Module
+from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError
 from hlotool.runtime.tuning import Tuning, target_key, tuning_of
 from hlotool.text.parser import parse
 
@@ -525,17 +530,68 @@ def test_the_journal_of_another_search_is_not_taken(tmp_path: Path) -> None:
         _search(journal=journal)
 
 
-def test_trees_need_scikit_learn_or_rank() -> None:
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        from hlotool.ir import UnsupportedError
+def test_trees_need_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'hlotool\[tune\]'"):
+        search(SUBJECTS, FakeLab(), Budget(trials=9), Plan(model="trees"), Journal.open(None, {}))
 
-        with pytest.raises(UnsupportedError, match=r"pip install 'hlotool\[tune\]'"):
-            search(SUBJECTS, FakeLab(), Budget(trials=9), Plan(model="trees"), Journal.open(None, {}))
-        return
-    result = search(SUBJECTS, FakeLab(), Budget(trials=60), Plan(model="trees"), Journal.open(None, {}))
-    assert result.found
+
+def test_trees_learn_what_gains() -> None:
+    """One value of a knob gains on every kernel: of two that were tried nowhere else, it comes first."""
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    model = Model("trees")
+    for number in range(40):
+        subject = replace(SUBJECTS[0], bytes=10.0 ** (3 + number % 5), flops=10.0 ** (4 + number % 3))
+        value = (1, 2, 4, 8)[number % 4]
+        model.learn(subject, ("steps", value), 0.2 if value == 8 else -0.1)
+        model.learn(subject, ("tile_rows", 1 + number % 20), 0.0)
+    new = replace(SUBJECTS[0], bytes=3e4, flops=3e5)
+    ranks = {value: model.rank(new, ("steps", value)) for value in (1, 2, 4, 8)}
+    assert max(ranks, key=ranks.__getitem__) == 8
+    assert ranks[8] > model.rank(new, ("tile_rows", 7)) > ranks[1]
+
+
+def test_searches_by_trees_end_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    plan, journal = Plan(model="trees"), tmp_path / "journal"
+    whole = search(SUBJECTS, FakeLab(), Budget(trials=80), plan, Journal.open(journal, {}))
+    assert whole.found
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[: len(lines) // 2]))
+    lab = FakeLab()
+    again = search(SUBJECTS, lab, Budget(trials=80), plan, Journal.open(journal, {}))
+    assert [(one.change, one.word, one.ratio) for one in again.tries if one.ratio == one.ratio] == [
+        (one.change, one.word, one.ratio) for one in whole.tries if one.ratio == one.ratio
+    ]
+    assert entries(again.found) == entries(whole.found)
+    assert 0 < lab.asked < len(lines)
+
+
+def test_a_budget_counts_no_time_for_which_the_process_was_stopped() -> None:
+    now = [10.0]
+    clock = Awake(lambda: now[0])
+    begin = clock()
+    for step in (0.25, 0.5, 3600.0, 0.25):
+        now[0] += step
+        clock()
+    assert 1.0 < clock() - begin < 5.0
+    now[0] -= 5.0
+    assert clock() < begin  # a clock that goes back is no secret: searches end there
+
+
+def test_a_job_has_its_time_though_all_are_stopped_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of five seconds, and a stop of an hour: most of the five are still to come then."""
+    now, looks = [0.0], []
+
+    class Done:
+        def wait(self, seconds: float) -> bool:
+            now[0] += 3600.0 if len(looks) == 3 else seconds
+            looks.append(seconds)
+            return False
+
+    monkeypatch.setattr(awake.time, "monotonic", lambda: now[0])
+    assert awake.elapses(5.0, Done())
+    assert 2.0 < sum(looks) <= 5.0
 
 
 # ---- in child processes
@@ -565,6 +621,23 @@ def test_candidates_are_compiled_checked_and_timed(lab: Local) -> None:
     row = lab.race(subject, {}, {"vector_bits": 128}, 0.2, 0)
     assert row.low <= row.ratio <= row.high
     assert row.seconds > 0
+
+
+def test_code_that_cannot_be_written_costs_a_search_that_choice_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child dies of one choice of several that it was asked about; of two others the code is the same."""
+
+    def start(self: Local, function: object, subject: Subject, steps: list[dict[str, int]], setting: Setting):
+        answer = Future()
+        if {"steps": 4} in steps:
+            answer.set_exception(ChildDied(11, ""))
+        else:
+            answer.set_result([str(sorted(one.items())) if one != {"steps": 8} else "[]" for one in steps])
+        return answer
+
+    monkeypatch.setattr(Local, "_start", start)
+    every = [*(("steps", value) for value in (1, 2, 4, 8)), *(("tile_rows", value) for value in range(1, 12))]
+    found = Local(Setting(named("host"), None, False)).distinct(SUBJECTS[0], every)
+    assert found == [one for one in every if one not in (("steps", 4), ("steps", 8))]
 
 
 def test_a_candidate_that_dies_or_hangs_takes_nothing_down(lab: Local) -> None:
@@ -649,6 +722,42 @@ def test_a_search_that_is_cut_off_goes_on(hlotool, tmp_path: Path) -> None:
     assert other.returncode == 3
     assert "the journal of something else" in other.stderr
     assert "--journal" in other.stderr
+
+
+def test_a_search_that_is_cut_off_while_it_profiles_goes_on_with_the_next_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that were profiled are not profiled again, and their seconds count in the budget."""
+    files = {name: parse(MODULE.replace("64,", f"{size},")) for name, size in (("one", 64), ("two", 32))}
+    asked: list[str] = []
+
+    def kernels(module: Module, *given: object) -> list[Subject]:
+        asked.append(str(module.entry.root.shape))
+        if cut_off and len(asked) == 2:
+            raise KeyboardInterrupt
+        now[0] += 7.0
+        return [replace(SUBJECTS[len(asked)], about=str(module.entry.root.shape))]
+
+    monkeypatch.setattr(tune_command, "_kernels", kernels)
+    setting, journal, now, cut_off = Setting(named("host"), None, False), tmp_path / "journal", [0.0], True
+
+    def find() -> tuple[list[Subject], float]:
+        return tune_command._kernel_subjects(
+            files, setting, 9, tmp_path / "db", {}, Journal.open(journal, {}), lambda: now[0], lambda words: None
+        )
+
+    with pytest.raises(KeyboardInterrupt):
+        find()
+    cut_off = False
+    subjects, seconds = find()
+    assert asked == ["f32[64,96]", "f32[32,96]", "f32[32,96]"]
+    assert {one.about for one in subjects} == {"f32[64,96]", "f32[32,96]"}
+    assert seconds == 14.0
+    assert find() == (subjects, seconds)
+    assert len(asked) == 3
+    assert tune_command._less(100.0, 14.0, 100.0) == 86.0
+    assert tune_command._less(20.0, 14.0, 100.0) == 10.0
+    assert tune_command._less(None, 14.0, None) is None
 
 
 @pytest.mark.parametrize(

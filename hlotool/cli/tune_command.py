@@ -22,6 +22,7 @@ from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine, default_machine, runs_here
 from hlotool.driver.cpu import BACKEND
 from hlotool.driver.tuned import VERSION, key_of, read_database
+from hlotool.harness.awake import Awake
 from hlotool.harness.children import Children
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.profile import Measurement
@@ -133,11 +134,12 @@ def command(
     setting = Setting(machine, threads, exact)
     modules = {file: read_module(file, runs=True) for file in files}
     if space:
-        show_space(_kernels(modules, setting, kernels, path), setting, form)
+        book, clock = Journal.open(None, {}), Awake()
+        show_space(_kernel_subjects(modules, setting, kernels, path, {}, book, clock, _silent)[0], setting, form)
         return
     plan = Plan(seed=seed, exact=exact, model="trees" if model == "trees" else "linear")
     seconds = budget if budget is not None or trials is not None else 300.0
-    with ExitStack() as stack, progress(after=0) as tell:
+    with ExitStack() as stack, progress(after=0) as tell, Awake() as clock:
         checkers = _checkers(executor, limit, stack)
         lab = Local(setting, limit, checkers)
         stack.callback(lab.close)
@@ -153,17 +155,19 @@ def command(
         results: list[tuple[list[Subject], Result]] = []
         left, count = seconds, trials
         if files and scope != "kernels":
-            subjects = _recorded(book, "modules", lambda: _modules(modules, setting))
+            subjects, profiled = _module_subjects(modules, setting, book, clock, tell)
+            left = _less(left, profiled, seconds)
             share = 1.0 if scope == "modules" else _MODULES
             part = Budget(None if left is None else left * share, None if count is None else max(1, int(count * share)))
-            result = search(subjects, lab, part, plan, book, tell)
+            result = search(subjects, lab, part, plan, book, tell, clock)
             results.append((subjects, result))
             left = None if left is None else max(0.0, left - result.seconds)
             count = None if count is None else count - len(result.tries)
         if scope != "modules" and (count is None or count > 0):
             costs = {found.subject.key: found.values for _, result in results for found in result.found}
-            subjects = _recorded(book, "kernels", lambda: _kernels(modules, setting, kernels, path, costs))
-            results.append((subjects, search(subjects, lab, Budget(left, count), plan, book, tell)))
+            subjects, profiled = _kernel_subjects(modules, setting, kernels, path, costs, book, clock, tell)
+            left = _less(left, profiled, seconds)
+            results.append((subjects, search(subjects, lab, Budget(left, count), plan, book, tell, clock)))
         found = [one for _, result in results for one in result.found]
         entries = [entry_for(one, target_key(machine)) for one in found]
         add_entries(path, entries, lambda where, text: write_text(str(where), text))
@@ -194,10 +198,24 @@ def _journal(path: Path, journal: Path | None, head: dict[str, Any]) -> Iterator
                     path.parent.rmdir()
 
 
-def _recorded(book: Journal, what: str, measure: Callable[[], list[Subject]]) -> list[Subject]:
-    """The subjects of a search: they were measured, too, so that the journal has them."""
-    answer = book.answer({"subjects": what}, lambda: {"rows": [asdict(one) for one in measure()]})
-    return [Subject(**row) for row in answer["rows"]]
+def _recorded(
+    book: Journal, what: str, file: str, clock: Callable[[], float], measure: Callable[[], list[Subject]]
+) -> tuple[list[Subject], float]:
+    """What the search is about in a file, and the seconds that it took to say so: both were measured, so that the
+    journal has them."""
+
+    def timed() -> dict[str, Any]:
+        begin = clock()
+        rows = [asdict(one) for one in measure()]
+        return {"rows": rows, "seconds": clock() - begin}
+
+    answer = book.answer({"subjects": what, "of": file}, timed)
+    return [Subject(**row) for row in answer["rows"]], float(answer["seconds"])
+
+
+def _less(left: float | None, profiled: float, budget: float | None) -> float | None:
+    """The seconds of a budget that are left after profiling, which takes no more than half of what there was."""
+    return None if left is None or budget is None else max(left - profiled, left / 2)
 
 
 def _checkers(executor: str | None, limit: float, stack: ExitStack) -> Executor | None:
@@ -238,38 +256,65 @@ def _named(file: str, several: bool) -> Iterator[None]:
         raise UnsupportedError(f"{file}: {error}" if several else str(error)) from error
 
 
-def _modules(files: Mapping[str, Module], setting: Setting) -> list[Subject]:
-    """The modules of files, each once, with the time that a run takes."""
+def _module_subjects(
+    files: Mapping[str, Module], setting: Setting, book: Journal, clock: Callable[[], float],
+    tell: Callable[[str], None],
+) -> tuple[list[Subject], float]:  # fmt: skip
+    """The modules of files, each once, with the time that a run takes; and the seconds that it took to profile them."""
     found: dict[str, Subject] = {}
+    spent = 0.0
     for file, module in files.items():
+        tell(f"profiles {file}")
         with _named(file, len(files) > 1):
-            subject = module_subject(module, _profiled(module, setting)[2])
+            (subject,), seconds = _recorded(
+                book, "module", file, clock, lambda m=module: [module_subject(m, _profiled(m, setting)[2])]
+            )
         found.setdefault(subject.key, subject)
-    return list(found.values())
+        spent += seconds
+    return list(found.values()), spent
 
 
-def _kernels(
-    files: Mapping[str, Module], setting: Setting, most: int, path: Path,
-    costs: Mapping[str, Mapping[str, int]] | None = None,
-) -> list[Subject]:
-    """The kernels of files that take longest, equal ones once; without files those that programs noted."""
+def _kernel_subjects(
+    files: Mapping[str, Module], setting: Setting, most: int, path: Path, costs: Mapping[str, Mapping[str, int]],
+    book: Journal, clock: Callable[[], float], tell: Callable[[str], None],
+) -> tuple[list[Subject], float]:  # fmt: skip
+    """The kernels of files that take longest, equal ones once, without files those that programs noted; and the seconds
+    that it took to profile them."""
     if not files:
-        if not path.exists():
-            raise InputError(f"{path}: there is no such database; give a FILE, or note kernels by HLOTOOL_TUNE=write")
-        target = target_key(setting.machine)
-        wanted = [one for one in read_database(path).wanted.values() if one.target == target]
-        if not wanted:
-            raise InputError(f"{path}: no kernels are noted for {target}; give a FILE, or use HLOTOOL_TUNE=write")
-        return [wanted_subject(one) for one in wanted[:most]]
+        return _recorded(book, "noted", "", clock, lambda: _noted(path, setting, most))
     found: dict[str, Subject] = {}
+    spent = 0.0
     for file, module in files.items():
-        own = costs.get(key_of(clone_module(module))) if costs else None
+        tell(f"profiles {file}")
         with _named(file, len(files) > 1):
-            lowered, times, _ = _profiled(module, setting, own)
-        for one in kernels_in(lowered, times):
+            rows, seconds = _recorded(book, "kernels", file, clock, lambda m=module: _kernels(m, setting, most, costs))
+        for one in rows:
             if one.key not in found or found[one.key].seconds < one.seconds:
                 found[one.key] = one
-    return sorted(found.values(), key=lambda one: -one.seconds)[:most]
+        spent += seconds
+    return sorted(found.values(), key=lambda one: -one.seconds)[:most], spent
+
+
+def _kernels(module: Module, setting: Setting, most: int, costs: Mapping[str, Mapping[str, int]]) -> list[Subject]:
+    """The kernels of a module that take longest, as passes lower it by `costs`, which are by the keys of modules."""
+    own = costs.get(key_of(clone_module(module))) if costs else None
+    lowered, times, _ = _profiled(module, setting, own)
+    return kernels_in(lowered, times)[:most]
+
+
+def _noted(path: Path, setting: Setting, most: int) -> list[Subject]:
+    """The kernels that programs noted in a database."""
+    if not path.exists():
+        raise InputError(f"{path}: there is no such database; give a FILE, or note kernels by HLOTOOL_TUNE=write")
+    target = target_key(setting.machine)
+    wanted = [one for one in read_database(path).wanted.values() if one.target == target]
+    if not wanted:
+        raise InputError(f"{path}: no kernels are noted for {target}; give a FILE, or use HLOTOOL_TUNE=write")
+    return [wanted_subject(one) for one in wanted[:most]]
+
+
+def _silent(words: str) -> None:
+    pass
 
 
 def _steps(results: Sequence[tuple[Sequence[Subject], Result]]) -> list[tuple[str, str, float]]:

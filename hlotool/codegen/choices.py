@@ -53,17 +53,27 @@ class Choices:
     """Of its vectors, no more than the processor has."""
     second_level: Annotated[
         int | None,
-        Knob(values=tuple(n << 10 for n in (256, 512, 1024, 4096, 8192)), unit="bytes", of=_PRODUCT, sums=True),
+        Knob(
+            values=tuple(n << 10 for n in (256, 512, 1024, 1536, 2048, 3072, 4096, 8192)), unit="bytes", of=_PRODUCT,
+            sums=True,
+        ),
     ] = None
     """Bytes that the second-level cache is taken to have: of panels that stay there, and of blocks of terms."""
     tile_rows: Annotated[int | None, Knob(values=tuple(range(1, 29)), unit="rows", of=_PRODUCT, sums=True)] = None
     """Of a tile in vector registers."""
     tile_vectors: Annotated[int | None, Knob(values=(1, 2, 3, 4), unit="vectors", of=_PRODUCT, sums=True)] = None
     """Of each row of a tile."""
-    block_rows: Annotated[int | None, Knob(values=(28, 56, 84, 112, 168, 224, 448), unit="rows", of=_PRODUCT)] = None
+    block_rows: Annotated[
+        int | None, Knob(values=(28, 56, 84, 112, 128, 168, 224, 448, 896), unit="rows", of=_PRODUCT)
+    ] = None
     """About as many of the left operand as a task takes together."""
     block_columns: Annotated[int | None, Knob(values=(64, 128, 256, 512, 1024), unit="columns", of=_PRODUCT)] = None
     """That a task takes together."""
+    rows_once: Annotated[int | None, Knob(values=_YES_NO, unit="yes or no", of=_PRODUCT)] = None
+    """Whether tasks follow one another that have the same rows, which are read once then, rather than the same
+    columns."""
+    terms: Annotated[int | None, Knob(values=(64, 128, 256, 512, 1024), unit="terms", of=_PRODUCT, sums=True)] = None
+    """Of a sum that a task does at a time, if it can keep sums unrounded meanwhile."""
     task_flops: Annotated[
         int | None, Knob(values=tuple(n * 100_000 for n in (1, 4, 8, 30, 60, 240)), unit="flops", of=_PRODUCT)
     ] = None
@@ -112,14 +122,17 @@ class Choices:
     """In which a reduction is done, if it can be divided so often."""
     past_caches: Annotated[int | None, Knob(values=_YES_NO, unit="yes or no", of=_LOOP)] = None
     """Whether large results are written past the caches."""
-    fetch_bytes: Annotated[int | None, Knob(values=(256, 512, 1024, 2048, 4096), unit="bytes", of=_LOOP)] = None
+    fetch_bytes: Annotated[
+        int | None, Knob(values=(256, 512, 1024, 2048, 4096, 8192, 16_384), unit="bytes", of=_LOOP)
+    ] = None
     """How far ahead of loads from memory the next ones are fetched."""
     stage_cycles: Annotated[int | None, Knob(values=(36, 48, 72, 108, 144, 1 << 20), unit="cycles", of=_LOOP)] = None
     """Of work on a vector that a stage of a long computation may have."""
     stage_elements: Annotated[int | None, Knob(values=(256, 512, 1024, 2048), unit="elements", of=_LOOP)] = None
     """That go through one stage before the next."""
     task_ns: Annotated[
-        int | None, Knob(values=(1000, 2000, 4000, 8000, 16_000, 32_000, 128_000), unit="nanoseconds", of=_LOOP)
+        int | None,
+        Knob(values=tuple(n * 1000 for n in (1, 2, 4, 8, 16, 32, 128, 1000, 16_000)), unit="nanoseconds", of=_LOOP),
     ] = None
     """That a task of a loop should take, by the estimate."""
     digit_bits: Annotated[int | None, Knob(values=(8, 11), unit="bits", of=("sort",))] = None

@@ -18,8 +18,9 @@ from hlotool.harness.orphans import end_with_parent
 
 __all__ = ["receive", "send", "serve"]
 
-_GRACE = 10
-"""Seconds after the time limit of a job, at which the parent ends the child, that it ends by itself: an orphan."""
+_GRACE = 600
+"""Seconds after the time limit of a job, at which the parent ends the child, that it ends by itself: an orphan.  They
+are many, since those count in which both were stopped."""
 
 
 def send(stream: IO[bytes], value: Any) -> None:

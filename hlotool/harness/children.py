@@ -12,9 +12,10 @@ import tempfile
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
-from threading import Lock, Timer
+from threading import Event, Lock, Thread
 from typing import Any, ParamSpec, TypeVar
 
+from hlotool.harness.awake import elapses
 from hlotool.harness.child import receive, send
 from hlotool.harness.failure import Failure, Outcome, bad
 from hlotool.ir import ExecutionError
@@ -57,7 +58,7 @@ def outcome_of(future: Future[Outcome]) -> Outcome:
 
 
 class Children(Executor):
-    """Runs pickled functions in `count` child processes, each job for at most `seconds`.
+    """Runs pickled functions in `count` child processes, each job for at most `seconds`, in which this process runs.
 
     A child that dies, or takes too long, ends its job with ChildDied or TimeLimit, and another takes its place.  The
     children end with the executor, which kills them whatever they do.
@@ -131,14 +132,13 @@ class _Child:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        timer = None if seconds is None else Timer(seconds, self._expire)
+        done = Event()
         try:
             if not self._ready:
                 receive(stdout)
                 self._ready = True
-            if timer is not None:
-                timer.daemon = True
-                timer.start()
+            if seconds is not None:
+                Thread(target=self._expire, args=(seconds, done), daemon=True).start()
             send(stdin, (function, arguments, seconds))
             good, value = receive(stdout)
             return good, value
@@ -153,8 +153,7 @@ class _Child:
                 raise ExecutionError(f"no child process starts: {said}") from None
             raise ChildDied(-code, said) from None
         finally:
-            if timer is not None:
-                timer.cancel()
+            done.set()
 
     def end(self) -> None:
         self._process.kill()
@@ -164,6 +163,7 @@ class _Child:
                 if stream is not None:
                     stream.close()
 
-    def _expire(self) -> None:
-        self._late = True
-        self._process.kill()
+    def _expire(self, seconds: float, done: Event) -> None:
+        if elapses(seconds, done):
+            self._late = True
+            self._process.kill()

@@ -16,6 +16,9 @@ from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Answer", "Lab", "Local"]
 
+_TOGETHER = 8
+"""Candidates whose code one job writes: the time limit is for a job."""
+
 Answer = Check | Race | str
 """What came of a job; words where there was no answer: the candidate crashed, or took too long."""
 
@@ -56,8 +59,11 @@ class Local:
             self._child.shutdown()
 
     def distinct(self, subject: Subject, changes: Sequence[Change]) -> list[Change]:
-        found = self._answer(self._start(trial.distinct, subject, tuple(changes), self.setting))
-        return [] if isinstance(found, str) else [(str(name), int(value)) for name, value in found]
+        steps: list[Values] = [{}, *({name: value} for name, value in changes)]
+        found: list[str | None] = []
+        for at in range(0, len(steps), _TOGETHER):
+            found += self._digests(subject, steps[at : at + _TOGETHER])
+        return trial.distinct(found, changes)
 
     def check(self, subject: Subject, candidates: Sequence[Values]) -> list[Check | str]:
         jobs = [self._start(trial.check, subject, dict(one), self.setting, on=self.checkers) for one in candidates]
@@ -67,6 +73,13 @@ class Local:
         job = self._start(trial.race, subject, dict(best), dict(candidate), self.setting, seconds, seed)
         found: Race | str = self._answer(job)
         return found
+
+    def _digests(self, subject: Subject, steps: Sequence[Values]) -> list[str | None]:
+        """Digests of the code of candidates; None for one that crashes or hangs when it is asked about alone."""
+        found = self._answer(self._start(trial.digests, subject, list(steps), self.setting))
+        if not isinstance(found, str):
+            return list(found)
+        return [None] if len(steps) == 1 else [digest for one in steps for digest in self._digests(subject, [one])]
 
     def _start(self, function: Callable[..., Any], *arguments: object, on: Executor | None = None) -> Future[Any]:
         if on is None:

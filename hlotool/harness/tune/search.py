@@ -2,9 +2,9 @@
 
 A kernel has its turn by the time that it takes in a run, the less the longer nothing was gained there.  In a turn some
 candidates, each one choice away from the best so far, or two where all of one were tried, are checked, and those that
-are right are timed against it.  At
-the end what was found for each kernel is timed once more against the untuned one, longer: only what is clearly quicker
-then is a result.  Nothing hangs on chance but what is drawn by the seed, and on time but what the journal has.
+are right are timed against it.  At the end what was found for each kernel is timed once more against the untuned one,
+longer: only what is clearly quicker then is a result.  Nothing hangs on chance but what is drawn by the seed, and on
+time but what the journal has.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ _TOGETHER = 6
 _PATIENCE = 0.8
 """What a turn without a gain leaves of a kernel's weight."""
 _LAST = 0.25
-"""Share of the time that is kept for timing once more, at most; and how much longer that is."""
+"""Share of the time that is kept for timing once more, at most."""
 _LONGER = 4.0
+"""How many times longer that is, if there is time."""
+_STARTS = 0.5
+"""Seconds that a race takes beside its measurements."""
 _GAIN = 0.99
 """What a candidate's time has to be of that of the best so far: clearly less than this."""
 
@@ -159,8 +162,15 @@ class _Search:
             return False
         if self.budget.seconds is None:
             return True
-        last = sum(1 for state in states if state.best) * (self.plan.race_seconds * _LONGER + 0.5)
+        last = sum(1 for state in states if state.best) * (self.plan.race_seconds * _LONGER + _STARTS)
         return self.spent + min(last, _LAST * self.budget.seconds) < self.budget.seconds
+
+    def last_seconds(self, states: Sequence[_State]) -> float:
+        """How long each race of those at the end is: longer than others, if the share of the time lasts for all."""
+        longest, count = self.plan.race_seconds * _LONGER, sum(1 for state in states if state.best)
+        if self.budget.seconds is None or count == 0:
+            return longest
+        return max(self.plan.race_seconds, min(longest, _LAST * self.budget.seconds / count - _STARTS))
 
     def turn(self, state: _State) -> bool:
         """Try some candidates for a subject; whether one was quicker."""
@@ -230,12 +240,12 @@ class _Search:
         answer = self.ask(question, lambda: self.lab.race(subject, best, candidate, seconds, seed))
         return answer if isinstance(answer, str) else answer["Race"]
 
-    def last(self, state: _State) -> Found | None:
+    def last(self, state: _State, seconds: float) -> Found | None:
         """What was found for a subject, timed once more against the untuned one; None where that is not clear."""
         if not state.best:
             return None
         self.tell(f"once more: {state.subject.about[:60]}")
-        row = self.timed(state.subject, {}, state.best, self.plan.race_seconds * _LONGER)
+        row = self.timed(state.subject, {}, state.best, seconds)
         if isinstance(row, str) or not row["high"] < _GAIN:
             return None
         exact = state.exact.get(frozenset(state.best.items()), False)
@@ -268,5 +278,6 @@ def search(
         state.weight *= 1.0 if gained else _PATIENCE
         if not state.candidates():
             open_.remove(state)
-    found = [one.last(state) for state in states]
+    seconds = one.last_seconds(states)
+    found = [one.last(state, seconds) for state in states]
     return Result(tuple(row for row in found if row is not None), tuple(one.tries), one.spent)

@@ -36,7 +36,7 @@ from hlotool.passes.framework.pipeline import parse_pipeline
 from hlotool.runtime.executable import Executable
 from hlotool.text.parser import parse
 
-__all__ = ["Check", "Race", "Setting", "check", "distinct", "options_of", "race"]
+__all__ = ["Check", "Race", "Setting", "check", "digests", "distinct", "options_of", "race"]
 
 Values = Mapping[str, int]
 """Choices, or costs of a module, by name."""
@@ -47,6 +47,11 @@ _BATCH_SECONDS = 100e-6
 """What one clock reading covers at least."""
 _FEWEST, _MOST = 6, 60
 """Rounds of a race."""
+_KEPT = 12
+"""Programs that are kept: the candidates of a turn, which are all checked before the first is timed, the best so far
+and the untuned one."""
+_INTERRUPTED = 8.0
+"""Times of what a round should take that are more than any does."""
 _MOST_BYTES, _MOST_FLOPS = 64e6, 4e9
 """Of what the evaluator is asked about, for whose wider floats that takes seconds."""
 _LITTLE = 0.005
@@ -85,19 +90,26 @@ class Race:
     rounds: int
 
 
-def distinct(subject: Subject, changes: Sequence[tuple[str, int]], setting: Setting) -> list[tuple[str, int]]:
-    """Those of single choices whose code differs from that without any, and from that of those before; what has no code
-    is left out."""
-    seen, found = {_digest(subject, {}, setting)}, []
-    for name, value in changes:
+def digests(subject: Subject, candidates: Sequence[Values], setting: Setting) -> list[str | None]:
+    """A digest of the code of each of several candidates; None where there is no code."""
+    found: list[str | None] = []
+    for one in candidates:
         try:
-            digest = _digest(subject, {name: value}, setting)
+            found.append(_digest(subject, one, setting))
         except HloError:
-            continue
+            found.append(None)
+    return found
+
+
+def distinct(found: Sequence[str | None], changes: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Those of single choices whose code differs from that without any, whose digest is the first one, and from that of
+    those before; what has no code is left out."""
+    seen, left = {None, found[0]}, []
+    for change, digest in zip(changes, found[1:], strict=True):
         if digest not in seen:
             seen.add(digest)
-            found.append((name, value))
-    return found
+            left.append(change)
+    return left
 
 
 def check(subject: Subject, values: Values, setting: Setting) -> Check:
@@ -126,7 +138,7 @@ def check(subject: Subject, values: Values, setting: Setting) -> Check:
 
 def race(subject: Subject, best: Values, candidate: Values, setting: Setting, seconds: float, seed: int) -> Race:
     """Time two candidates in turns, in random order, for at most so many seconds, and no longer than until it is clear
-    which is quicker."""
+    which is quicker.  A round that takes much too long was interrupted, and counts as a usual one."""
     arguments, _ = _usual(subject, setting)
     runners = [_executable(subject, tuple(sorted(values.items())), setting) for values in (best, candidate)]
     clock, order = time.perf_counter, random.Random(seed)
@@ -134,10 +146,10 @@ def race(subject: Subject, best: Values, candidate: Values, setting: Setting, se
     batch = max(1, math.ceil(_BATCH_SECONDS / max(min(once), 1e-9)))
     ratios: list[float] = []
     times: list[float] = []
-    end = clock() + seconds
+    spent, usual = 0.0, _INTERRUPTED * (batch + 1) * sum(once)
     low, high = -math.inf, math.inf
-    while len(ratios) < _FEWEST or (len(ratios) < _MOST and clock() < end):
-        taken = [0.0, 0.0]
+    while len(ratios) < _FEWEST or (len(ratios) < _MOST and spent < seconds):
+        taken, start = [0.0, 0.0], clock()
         for turn in order.sample((0, 1), 2):
             run = runners[turn]
             run(*arguments)  # the caches are its own
@@ -149,6 +161,7 @@ def race(subject: Subject, best: Values, candidate: Values, setting: Setting, se
             raise HloError("the clock stood still, or went backwards, while a candidate ran")
         ratios.append(math.log(taken[1] / taken[0]))
         times.append(taken[0])
+        spent += min(clock() - start, usual)
         if len(ratios) >= _FEWEST:
             low, high = median_interval(sorted(ratios), 0.95)
             if low > -_LITTLE or (high < -2 * _LITTLE and len(ratios) >= 2 * _FEWEST):
@@ -194,7 +207,7 @@ def _digest(subject: Subject, values: Values, setting: Setting) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 
 
-@lru_cache(maxsize=6)
+@lru_cache(maxsize=_KEPT)
 def _executable(subject: Subject, values: tuple[tuple[str, int], ...], setting: Setting) -> Executable:
     return BACKEND.compile(*_made(subject, dict(values), setting))
 

@@ -199,11 +199,13 @@ def terms_at_a_time(product: Product, microkernel: Microkernel, machine: Machine
     unrounded = product.c.element.storage == product.arithmetic.type
     if not (unrounded and microkernel.accumulates) or product.a.column:
         return extent
-    visits = product.row_tiles * math.prod(product.batch[d] for d in product.shared)
-    if visits <= 2:
+    visits, asked = product.row_tiles * math.prod(product.batch[d] for d in product.shared), machine.choices.terms
+    if visits <= 2 and asked is None:
         return extent
     plain = product.depth == extent
-    if plain:
+    if asked is not None:
+        limit = asked
+    elif plain:
         limit = block_depth(machine, tile, product.arithmetic)
     else:
         limit = panel_bytes(machine) // (tile.columns * product.arithmetic.element.bytes)
@@ -281,6 +283,9 @@ def _reads_rows_once(product: Product, machine: Machine) -> bool:
     Rows of `a` are then read once, and a thread that computed them in the kernel before still has some of them.  A
     small `a` is at hand for all columns anyway.
     """
+    asked = machine.choices.rows_once
+    if asked is not None:
+        return bool(asked)
     size = product.depth * product.arithmetic.element.bytes
     rows = product.m * math.prod(product.batch[d] for d in product.shared)
     return product.n * size <= panel_bytes(machine) and rows * size > machine.l2 // 8

@@ -218,10 +218,12 @@ class _ProductWriter:
         self.steps = [1, *(d.stride for d in outer)]
         self.items = [image.slices[0], *(d.output for d in outer)]  # images, and outer dimensions of their outputs
         self.rows, self.pixels = (y.output - 1) * image.columns + self.x.output, y.output * self.x.output
-        panels, most = weights.blocks, (unit.machine.choices.block_bytes or BLOCK_BYTES) // (LINES * LINES * 4)
-        wide = min(max(1, min(panels, unit.machine.l2 // 2 // weights.size)), most)
-        every = math.prod(self.items) * -(-self.rows // LINES) * -(-panels // wide)
         choices = unit.machine.choices
+        panels, most = weights.blocks, (choices.block_bytes or BLOCK_BYTES) // (LINES * LINES * 4)
+        wide = min(max(1, min(panels, unit.machine.l2 // 2 // weights.size)), most)
+        if choices.block_columns is not None:
+            wide = min(wide, choices.block_columns // LINES)
+        every = math.prod(self.items) * -(-self.rows // LINES) * -(-panels // wide)
         high, tasks = choices.split_rows or BLOCK_TILES, choices.split_tasks or TASKS
         self.high, self.broad = max(1, min(high, most // wide, every // tasks)) * LINES, wide * LINES
         self.pitch = min(self.broad, panels * LINES) * 4
@@ -241,7 +243,10 @@ class _ProductWriter:
         self.sums = allocate(f, "i8", self.high * self.pitch, align=64)
         self.safe = emit_begin(f, bf16x3)
         task = begin_tasks(f)
-        group, *where, row_block = unravel(task.index, [groups, *items, blocks])
+        if f.unit.machine is not None and f.unit.machine.choices.rows_once:
+            *where, row_block, group = unravel(task.index, [*items, blocks, groups])
+        else:
+            group, *where, row_block = unravel(task.index, [groups, *items, blocks])
         a, self.item = argument(f, copy), number(f, 0)
         strides = [image.slice * math.prod(image.slices[at + 1 :]) for at in range(len(image.slices))]
         for at, extent, stride, step in zip(where, items, strides, self.steps, strict=True):
