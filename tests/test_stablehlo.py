@@ -262,6 +262,29 @@ def test_an_error(text: str, place: tuple[int, int], message: str) -> None:
     assert (line, column) == place
 
 
+def test_errors_in_functions_that_nobody_calls() -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func private @unused(%x: tensor<4xf32>, %y: tensor<3xf32>) -> tensor<4xf32> {
+  %0 = "stablehlo.dot_general"(%x, %y) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [0],
+    rhs_contracting_dimensions = [0]>} : (tensor<4xf32>, tensor<3xf32>) -> tensor<f32>
+  %1 = call @unused2() : () -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func private @sizes(%x: tensor<?xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
+  %0 = stablehlo.dynamic_reshape %x, %n : (tensor<?xf32>, tensor<1xi32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+"""
+    found = errors_of(text)
+    assert [row[0] for row in found] == [5, 7]
+    assert found[1][2:] == ("there is no function @unused2", "did you mean 'unused'?")
+    assert parse_stablehlo(text, function="main").entry.name == "main"
+    alone = text[: text.index("func.func private @unused")] + text[text.index("func.func private @sizes") :]
+    assert [one.name for one in parse_stablehlo(alone).computations] == ["main"]  # no error where it is not used
+
+
 def test_what_has_no_counterpart_is_said_at_once() -> None:
     found = errors_of("""func.func @main(%n: tensor<1xi32>) -> tensor<?xf32> {
   %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
@@ -346,6 +369,32 @@ def test_commands_take_it_directly(hlotool: object, tmp_path: Path) -> None:
 }""")
     done = hlotool("run", path)  # type: ignore[operator]
     assert "out0" in done.stdout, done.stderr
+
+
+def test_operations_of_mhlo() -> None:
+    """What jaxlib gives for HLO has a few of them."""
+    found = parse_stablehlo("""func.func @main(%x: tensor<3xf32>) -> (tensor<2xf32>, tensor<2xi32>) {
+  %0 = mhlo.erf %x : tensor<3xf32>
+  %1, %2 = mhlo.topk(%0, k = 2, largest = false) : tensor<3xf32> -> (tensor<2xf32>, tensor<2xi32>)
+  return %1, %2 : tensor<2xf32>, tensor<2xi32>
+}""")
+    values, places = run(found, np.array([1.0, -1.0, 0.5], np.float32))
+    assert np.allclose(values, [-0.8427008, 0.5204999])
+    assert places.tolist() == [1, 2]
+    assert errors_of('func.func @main() {\n  "mhlo.nothing"() : () -> ()\n  return\n}')[0][2:] == (
+        "unknown operation 'mhlo.nothing'", "'mhlo' is a form inside of compilers: StableHLO is what frameworks give"
+    )
+
+
+def test_layouts_of_a_tuple_are_those_of_its_elements() -> None:
+    found = parse_stablehlo("""func.func @main(%x: tensor<2x3xf32>) -> tuple<tensor<2x3xf32>, tensor<i32>> {
+  %0 = stablehlo.custom_call @f(%x) {operand_layouts = [dense<[0, 1]> : tensor<2xindex>],
+    result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]}
+    : (tensor<2x3xf32>) -> tuple<tensor<2x3xf32>, tensor<i32>>
+  return %0 : tuple<tensor<2x3xf32>, tensor<i32>>
+}""")
+    (call,) = (one for one in found.entry if one.opcode == "custom-call")
+    assert str(call.shape) == "(f32[2,3]{0,1}, s32[])"
 
 
 def test_hlo_does_not_load_it() -> None:

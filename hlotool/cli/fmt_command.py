@@ -53,7 +53,7 @@ def command(
     for file in files:
         source = read_source(file)
         if source.form != "hlo" and (in_place or check or diff):
-            what = {"stablehlo": "StableHLO", "onnx": "a model in ONNX"}.get(source.form, "a protocol buffer")
+            what = {"stablehlo": "StableHLO", "bytecode": "bytecode of MLIR", "onnx": "a model in ONNX"}.get(source.form, "a protocol buffer")
             raise click.UsageError(f"{file} is {what}; --in-place, --check and --diff are for HLO text")
         result = formatted(source, preset)
         text, lost = result.text, result.lost
