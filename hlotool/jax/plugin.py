@@ -17,7 +17,20 @@ def initialize() -> None:
         from hlotool.ir.collector import collector_paused, settle
 
         with collector_paused():  # what is loaded stays, beside all of JAX
+            from hlotool.runtime.ahead import begin
+
+            begin(_native_code, "hlotool-ahead")
             from hlotool.jax.pjrt.register import register
 
             register()
             settle()
+
+
+def _native_code() -> None:
+    """What takes LLVM a while, and Python has other files to read meanwhile."""
+    from hlotool.runtime.ahead import load_llvm
+
+    load_llvm()
+    from hlotool.jax.pjrt.native import native_objects
+
+    native_objects()

@@ -33,7 +33,7 @@ from hlotool.runtime.parts import part, python_function
 
 __all__ = [
     "CODES", "DEVICE", "MEMORY", "NATIVE", "TYPES", "Buffer", "allocate", "element_type", "ended_executables",
-    "error", "new_buffer", "number_of_type", "pointer", "provide", "python_pointer", "ready_event",
+    "error", "native_objects", "new_buffer", "number_of_type", "pointer", "provide", "python_pointer", "ready_event",
 ]  # fmt: skip
 
 TYPES = (
@@ -250,17 +250,6 @@ def _function(name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
 @once
 def _library() -> Library:
     """Loaded once and never unloaded."""
-    machine = host()
-    places = {f"{name}__{field}": at.offset for name in NATIVE for field, at in layout(name).items()}
-    places |= {f"ExecuteOptions__{field}": at.offset for field, at in layout("struct ExecuteOptions").items()}
-    values = {**places, "COMPLETE": COMPLETE}
-    values |= {name.upper(): CODES[name] for name in ("cancelled", "interrupted")}
-    folder = files("hlotool.jax.pjrt").joinpath("native")
-    texts = [folder.joinpath(f"{name}.ll").read_text(encoding="utf-8") for name in ("objects", "execute")]
-    text = Template("\n".join(texts)).substitute(values)
-    text += "".join(map(_getter, _GETTERS))
-    for name in ("clock", "nap"):
-        text += with_attributes(part(name, machine), PLUMBING)
     sizes = [_item_size(number) for number in range(64)]
     table = (ctypes.c_int64 * 64)(*sizes)
     _kept.append(table)
@@ -272,7 +261,24 @@ def _library() -> Library:
     symbols = {name: python_function(name) for name in names} | _provided
     own = {"size_of": ctypes.addressof(table), "KeyboardInterrupt": id(KeyboardInterrupt)}
     symbols |= {name: allocator().library.address(name) for name in ("hlo_malloc", "hlo_free")}
-    return load(compiled([text], machine, cache=default_cache()), symbols | own)
+    return load(native_objects(), symbols | own)
+
+
+@once
+def native_objects() -> list[bytes]:
+    """The native functions, compiled."""
+    machine = host()
+    places = {f"{name}__{field}": at.offset for name in NATIVE for field, at in layout(name).items()}
+    places |= {f"ExecuteOptions__{field}": at.offset for field, at in layout("struct ExecuteOptions").items()}
+    values = {**places, "COMPLETE": COMPLETE}
+    values |= {name.upper(): CODES[name] for name in ("cancelled", "interrupted")}
+    folder = files("hlotool.jax.pjrt").joinpath("native")
+    texts = [folder.joinpath(f"{name}.ll").read_text(encoding="utf-8") for name in ("objects", "execute")]
+    text = Template("\n".join(texts)).substitute(values)
+    text += "".join(map(_getter, _GETTERS))
+    for name in ("clock", "nap"):
+        text += with_attributes(part(name, machine), PLUMBING)
+    return compiled([text], machine, cache=default_cache())
 
 
 def _item_size(number: int) -> int:
