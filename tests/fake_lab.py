@@ -65,7 +65,7 @@ class FakeLab(Lab):
 
 
 def entries(found: Sequence[Any]) -> list[Entry]:
-    from hlotool.codegen.choices import checked
+    from hlotool.codegen.configured import checked
 
     return [
         Entry(

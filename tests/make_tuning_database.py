@@ -18,7 +18,7 @@ from pathlib import Path
 
 from survey_tune import ratio
 
-from hlotool.codegen.choices import checked
+from hlotool.codegen.configured import checked
 from hlotool.codegen.machine import host, named
 from hlotool.driver.tuned import VERSION, Entry
 from hlotool.harness.tune import Budget, Journal, Local, Plan, Subject, add_entries, search

@@ -24,7 +24,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = {
-    "iree", "jax", "jaxlib", "lsprotocol", "numba", "onnx", "onnxruntime", "pygls", "safetensors", "scipy",
+    "iree", "jax", "jaxlib", "lsprotocol", "numba", "onnx", "onnxruntime", "pygls", "safetensors", "scipy", "sklearn",
     "tensorflow", "torch",
 }  # fmt: skip
 ABSENT = {  # modules and functions that Python has not there

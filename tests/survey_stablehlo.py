@@ -89,9 +89,9 @@ def hlo_of(module: Any) -> bytes:
 
 def converted(path: Path) -> tuple[str, str, Module]:
     """Both forms of what jaxlib makes of a file of HLO, and what the file says."""
+    from jax._src.interpreters.mlir import make_ir_context
     from jaxlib import _hlo, _jax  # no public interface: as of jaxlib 0.10
     from jaxlib.mlir import ir
-    from jax._src.interpreters.mlir import make_ir_context
 
     module = hlotool.parse(path.read_text("utf-8"), str(path))
     proto = _hlo.hlo_module_from_text(path.read_text("utf-8")).as_serialized_hlo_module_proto()

@@ -33,8 +33,6 @@ def _archive() -> bytes:
 
 FILES: list[tuple[str, bytes, str]] = [
     ("f.txt", b"{ lambda ; a:f32[4]. let b:f32[4] = add a a in (b,) }\n", "a jaxpr"),
-    ("f.onnx", b"\x08\x0e:5\n\x0e\n\x01x\n\x01x\x12\x01y\"\x03Add\x12\x01gZ\x0f", "an ONNX or TensorFlow model"),
-    ("f.onnx", b"\x08\x08\x12\x07pytorch:\x02\n\x00", "an ONNX or TensorFlow model"),
     ("saved_model.pb", b"\x08\x01\x12\x04\n\x02\x12\x00", "an ONNX or TensorFlow model"),
     ("f.tflite", b"\x1c\x00\x00\x00TFL3\x14\x00 \x00", "a TensorFlow Lite model"),
     ("f.pt2", _archive(), "a zip archive"),

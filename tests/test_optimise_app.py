@@ -28,7 +28,7 @@ import pytest
 from conftest import ROOT, Run, environment
 from json_schemas import check_json
 
-from hlotool.codegen.choices import checked
+from hlotool.codegen.configured import checked
 from hlotool.driver import predict
 from hlotool.driver.tuned import VERSION, Entry, read_database
 from hlotool.evaluate import evaluate

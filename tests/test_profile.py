@@ -402,7 +402,7 @@ def test_the_table_says_what_is_measured(hlotool: Run) -> None:
     head, columns, *_ = done.stdout.splitlines()
     said = re.match(r"\S+: [\d.]+ \w+ a run \(median of 3, .*\); steps add up to .*% of it; probes cost", head)
     assert said is not None
-    assert columns.split() == ["time", "share", "busy", "count", "how", "instruction", "opcode", "source"]
+    assert columns.split() == ["time", "share", "busy", "predicted", "count", "how", "instruction", "opcode", "source"]
     assert " measured " in done.stdout
     assert " estimated " in done.stdout
 

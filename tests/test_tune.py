@@ -20,7 +20,8 @@ from fake_lab import SUBJECTS, FakeLab, entries
 from json_schemas import check_json
 
 from hlotool.cli import tune_command
-from hlotool.codegen.choices import FORMULAS, Choices, checked, choices_of, configured, knobs, unconfigured
+from hlotool.codegen.choices import FORMULAS, Choices, knobs
+from hlotool.codegen.configured import checked, choices_of, configured, unconfigured
 from hlotool.codegen.machine import named, runs_here
 from hlotool.driver import compile_module
 from hlotool.driver.tuned import (

@@ -18,6 +18,7 @@ VARIABLES = {
     "HLOTOOL_TUNE_DATABASE": "The tuning database (default: hlotool/tuning.jsonl in XDG_DATA_HOME or ~/.local/share).",
     "HLOTOOL_XLA_PYTHON": "A Python that has jax, for comparisons with XLA (default: the one that runs hlotool).",
     "XDG_CACHE_HOME": "Where caches are; see HLOTOOL_CACHE.",
+    "XDG_DATA_HOME": "Where data are; see HLOTOOL_TUNE_DATABASE.",
     "NO_COLOR": "Set to anything: no colour in messages.",
     "TERM": "dumb: no colour in messages.",
 }

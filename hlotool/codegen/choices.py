@@ -1,28 +1,23 @@
 """What a kernel's code may be told in the place of the formulas that decide usually: tiles, packing, unrolling...
 
 A *knob* is a field of `Choices` with its legal values; None leaves the formula to decide.  Any legal value of any knob
-gives right numbers, and one that does not fit a kernel changes nothing.  An instruction carries its choices in its
-``backend_config``, as XLA's instructions carry what its autotuner found: ``{"hlotool": {"tile_rows": 6}}``.
-`hlotool.harness.tune` looks for good ones.
+gives right numbers, and one that does not fit a kernel changes nothing.  `hlotool.codegen.configured` says how
+instructions carry them, and `hlotool.harness.tune` looks for good ones.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, get_args, get_type_hints
 
-from hlotool.ir import InputError, Instruction
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["FORMULAS", "MEANING", "Choices", "Knob", "checked", "choices_of", "configured", "knobs", "unconfigured"]
+__all__ = ["FORMULAS", "MEANING", "Choices", "Knob", "knobs"]
 
 MEANING = 1
 """Counts changes of what knobs mean: what was measured before one says nothing any more."""
-
-_OWN = "hlotool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,58 +155,3 @@ def knobs() -> Mapping[str, Knob]:
     hints = get_type_hints(Choices, include_extras=True)
     parts = {field.name: get_args(hints[field.name]) for field in fields(Choices)}
     return {name: next(part for part in found if isinstance(part, Knob)) for name, found in parts.items()}
-
-
-def checked(values: object, where: str) -> Choices:
-    """The choices that a dictionary names; InputError, which says `where`, for what is no knob or no legal value."""
-    if not isinstance(values, dict):
-        raise InputError(f"{where}: expected knobs by name, not {type(values).__name__}")
-    for name, value in values.items():
-        knob = knobs().get(name)
-        if knob is None:
-            raise InputError(f"{where}: unknown knob {name!r}; known: {', '.join(knobs())}")
-        if isinstance(value, bool) or value not in knob.values:
-            legal = ", ".join(map(str, knob.values))
-            raise InputError(f"{where}: knob {name} is {value!r}; legal values are {legal} ({knob.unit})")
-    return Choices(**values)
-
-
-def choices_of(instruction: Instruction) -> Choices:
-    """The choices that an instruction carries; InputError where they are none."""
-    config = instruction.attributes.get("backend_config")
-    if not isinstance(config, str) or f'"{_OWN}"' not in config:
-        return FORMULAS
-    found = _parsed(config)
-    return checked(found[_OWN], f"{instruction.name}: backend_config") if _OWN in found else FORMULAS
-
-
-def configured(instruction: Instruction, choices: Choices) -> bool:
-    """Let an instruction carry these choices, beside what its configuration says to others; False where that is no
-    JSON object, and stays as it is."""
-    old = instruction.attributes.get("backend_config", "")
-    config = _parsed(old)
-    if old and not config:
-        return False
-    config[_OWN] = choices.given
-    instruction.attributes["backend_config"] = json.dumps(config, sort_keys=True)
-    return True
-
-
-def unconfigured(instruction: Instruction) -> None:
-    """Take the choices from an instruction."""
-    config = _parsed(instruction.attributes.get("backend_config", ""))
-    if config.pop(_OWN, None) is None:
-        return
-    if config:
-        instruction.attributes["backend_config"] = json.dumps(config, sort_keys=True)
-    else:
-        del instruction.attributes["backend_config"]
-
-
-def _parsed(config: Any) -> dict[str, Any]:
-    """A configuration that is a JSON object; an empty one for any other."""
-    try:
-        found = json.loads(config)
-    except (ValueError, TypeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from hlotool.analysis.fingerprint import Structures
 from hlotool.codegen.byte_order import bytes_of
-from hlotool.codegen.choices import FORMULAS, Choices, choices_of
+from hlotool.codegen.choices import FORMULAS, Choices
+from hlotool.codegen.configured import choices_of
 from hlotool.codegen.kernel import Helper, Kernel, KernelCrash, Step
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.plan.arena import ALIGNMENT

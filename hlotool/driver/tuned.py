@@ -17,7 +17,8 @@ from typing import Any, Literal
 
 from hlotool.analysis.costs import Costs
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.codegen.choices import FORMULAS, MEANING, Choices, checked, choices_of, configured, unconfigured
+from hlotool.codegen.choices import FORMULAS, MEANING, Choices
+from hlotool.codegen.configured import checked, choices_of, configured, unconfigured
 from hlotool.codegen.machine import Machine
 from hlotool.ir import HloError, InputError, Instruction, Module, clone_module
 from hlotool.ir.cut import cut

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -137,6 +138,8 @@ _PLUGINS: dict[str, Callable[[str], object]] = {
 def check_xla() -> Check:
     """Have XLA add two arrays, where there is a Python with jax."""
     arrays = [np.arange(3, dtype=np.float32), np.ones(3, np.float32)]
+    if shutil.which(xla_python()) is None:
+        return Check("xla", "compile and run", "failed", f"{xla_python()}: there is no such program")
     try:
         with Xla() as xla:
             xla.compile(_ADD)
@@ -144,8 +147,6 @@ def check_xla() -> Check:
             outputs, _ = xla.run()
     except UnsupportedError as error:
         return Check("xla", "compile and run", "skipped", f"{xla_python()}: {error.message}")
-    except OSError as error:
-        return Check("xla", "compile and run", "failed", f"{xla_python()}: {error.strerror or error}")
     same = len(outputs) == 1 and np.array_equal(outputs[0], arrays[0] + arrays[1])
     return Check("xla", "compile and run", "ok" if same else "failed", "" if same else "it adds wrong")
 

@@ -41,7 +41,7 @@ class Tuning:
 
     def files(self, target: str) -> tuple[Path, ...]:
         """The databases that there are for a target, the one that counts first."""
-        own = (self.database,) if self.mode not in ("off", SHIPPED) and self.database.is_file() else ()
+        own = (self.database,) if self.mode not in ("off", SHIPPED) and _is_there(self.database) else ()
         brought = shipped(target)
         return own if self.mode == "off" or brought is None else (*own, brought)
 
@@ -75,7 +75,15 @@ def default_database() -> Path:
 def shipped(target: str) -> Path | None:
     """The database that hlotool brings along for a target, if there is one."""
     path = Path(__file__).with_name("tuned") / f"{target.replace(' ', '_')}.jsonl"
-    return path if path.is_file() else None
+    return path if _is_there(path) else None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is such a file; one that cannot be looked at is taken for none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def target_key(machine: Machine) -> str:

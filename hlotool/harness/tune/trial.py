@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.codegen.choices import checked, configured
+from hlotool.codegen.configured import checked, configured
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.target import target_of
 from hlotool.driver import CompileOptions, compile_module

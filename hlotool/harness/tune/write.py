@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from hlotool.codegen.choices import FORMULAS, checked
+from hlotool.codegen.choices import FORMULAS
+from hlotool.codegen.configured import checked
 from hlotool.driver.tuned import HEAD, VERSION, Database, Entry, Wanted, line_of, read_database
 from hlotool.harness.tune.search import Found
 
