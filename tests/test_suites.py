@@ -96,7 +96,8 @@ def test_names_are_the_same_at_every_scale_and_not_twice(suite: str) -> None:
     assert any(case.headline for case in full)
     assert {case.suite for case in full} == {suite}
     for one, other in zip(full, small, strict=True):
-        assert [(s.operation, s.operands) for s in one.steps] == [(s.operation, s.operands) for s in other.steps]
+        assert {s.operation for s in one.steps} == {s.operation for s in other.steps}
+        assert len(one.steps) >= len(other.steps)  # DLRM has fewer tables
         assert sum(int(np.prod(a.shape)) for a in one.arguments) >= sum(int(np.prod(a.shape)) for a in other.arguments)
 
 
