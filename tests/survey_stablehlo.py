@@ -1,10 +1,11 @@
 """StableHLO as JAX writes it, read by hlotool: whether it computes the same bits as the HLO that JAX makes of it.
 
-    python tests/survey_stablehlo.py [--only PATTERN] [--families] [--json FILE]
+    python tests/survey_stablehlo.py [--only PATTERN] [--families | --files FILE...] [--json FILE]
 
 Needs JAX.  Every program is lowered once; its text in the pretty form and in the generic form (with locations) is read
 by hlotool, written again, and read again; the three modules must have the same hash.  The module is run beside the HLO
-that jaxlib makes of the same program, on the same inputs, by the reference evaluator after the same passes.
+that jaxlib makes of the same program, on the same inputs, by the reference evaluator after the same passes.  With
+--files the programs are files of HLO, which jaxlib converts to StableHLO; the module is run beside the file.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +88,22 @@ def hlo_of(module: Any) -> bytes:
     return proto
 
 
+def _of_proto(proto: bytes) -> Module:
+    return read_binary(proto, "jaxlib.pb").module
+
+
+def converted(path: Path) -> tuple[str, str]:
+    """Both forms of what jaxlib makes of a file of HLO."""
+    from jax._src.interpreters.mlir import make_ir_context
+    from jaxlib import _hlo, _jax  # no public interface: as of jaxlib 0.10
+    from jaxlib.mlir import ir
+
+    proto = _hlo.hlo_module_from_text(path.read_text("utf-8")).as_serialized_hlo_module_proto()
+    with make_ir_context():
+        operation = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(proto)).operation
+        return operation.get_asm(), operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
+
+
 def cases(families: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
     """What is run, by name."""
     import jax_behaviours
@@ -102,7 +121,7 @@ def cases(families: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
                     yield f"{name}/{case}", run
 
 
-def verdict(pretty: str, generic: str, proto: bytes) -> tuple[str, str]:
+def verdict(pretty: str, generic: str, reference: Callable[[], Module] | None) -> tuple[str, str]:
     """What came of a program, in a word, and why."""
     try:
         module = parse_stablehlo(pretty, "pretty.mlir")
@@ -118,9 +137,9 @@ def verdict(pretty: str, generic: str, proto: bytes) -> tuple[str, str]:
             return "ROUND TRIP DIFFERS", ""
     except HloError as error:
         return "NOT WRITTEN", error.message
-    if not proto:
+    if reference is None:
         return "read; jaxlib makes no HLO", ""
-    return compared(module, read_binary(proto, "jaxlib.pb").module)
+    return compared(module, reference())
 
 
 def compared(module: Module, reference: Module) -> tuple[str, str]:
@@ -129,10 +148,10 @@ def compared(module: Module, reference: Module) -> tuple[str, str]:
         return "the same module", ""
     try:
         arrays = random_inputs(reference, seed=1)
-        ours, theirs = (
-            hlotool.compile(hlotool.optimise(one, "simplify"), backend="evaluate")(*arrays)
-            for one in (module, reference)
-        )
+        both = [hlotool.optimise(one, "simplify") for one in (module, reference)]
+        if content_hash(both[0]) == content_hash(both[1]):
+            return "the same module after passes", ""
+        ours, theirs = (hlotool.compile(one, backend="evaluate")(*arrays) for one in both)
     except HloError as error:
         return "read; not run", error.message
     rows = zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
@@ -146,16 +165,19 @@ def compared(module: Module, reference: Module) -> tuple[str, str]:
     return "the same bits", ""
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="cases whose names hold this")
-    parser.add_argument("--families", action="store_true", help="the families of survey_jax_harnesses.py, too")
-    parser.add_argument("--json", type=Path, help="write verdicts here")
-    parser.add_argument("--limit", type=int, default=0, help="at most so many programs")
-    options = parser.parse_args()
-    warnings.simplefilter("ignore")
-    rows: list[dict[str, str]] = []
-    counts: Counter[str] = Counter()
+def programs(options: argparse.Namespace) -> Iterator[tuple[str, str, str, Callable[[], Module] | None]]:
+    """Name, both forms, and what the program is compared with."""
+    if options.files:
+        for path in options.files:
+            if options.only not in path.name:
+                continue
+            try:
+                pretty, generic = converted(path)
+            except Exception as error:
+                print(f"{path}: jaxlib does not convert it: {str(error)[:120]!r}", file=sys.stderr)
+                continue
+            yield path.name, pretty, generic, partial(hlotool.parse, path.read_text("utf-8"), str(path))
+        return
     with Recorder() as recorder:
         for name, run in cases(options.families):
             if options.only not in name:
@@ -166,13 +188,29 @@ def main() -> int:
             except Exception as error:
                 print(f"{name}: the case itself fails: {type(error).__name__}: {str(error)[:80]}", file=sys.stderr)
             for number, (_, pretty, generic, proto) in enumerate(recorder.found[before:]):
-                word, why = verdict(pretty, generic, proto)
-                counts[word] += 1
-                rows.append({"case": f"{name}#{number}", "verdict": word, "why": why, "text": pretty})
-                if word.isupper() or word == "refused" or word == "read; not run":
-                    print(f"{name}#{number}: {word} {why}"[:220], flush=True)
-            if options.limit and len(rows) >= options.limit:
-                break
+                yield f"{name}#{number}", pretty, generic, partial(_of_proto, proto) if proto else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="cases whose names hold this")
+    parser.add_argument("--families", action="store_true", help="the families of survey_jax_harnesses.py, too")
+    parser.add_argument("--files", type=Path, nargs="+", help="files of HLO instead")
+    parser.add_argument("--json", type=Path, help="write verdicts here")
+    parser.add_argument("--limit", type=int, default=0, help="at most so many programs")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows: list[dict[str, str]] = []
+    counts: Counter[str] = Counter()
+    for name, pretty, generic, reference in programs(options):
+        begin = time.perf_counter()
+        word, why = verdict(pretty, generic, reference)
+        counts[word] += 1
+        rows.append({"case": name, "verdict": word, "why": why, "text": pretty})
+        if word.isupper() or word == "refused" or word == "read; not run":
+            print(f"{name}: {word} {why} ({time.perf_counter() - begin:.1f} s)"[:220], flush=True)
+        if options.limit and len(rows) >= options.limit:
+            break
     for word, count in counts.most_common():
         print(f"{count:6} {word}")
     if options.json is not None:

@@ -32,7 +32,6 @@ def _archive() -> bytes:
 
 
 FILES: list[tuple[str, bytes, str]] = [
-    ("f.mlirbc", b"ML\xefR\x0dMLIR23.0.0git\x00\x01", "MLIR bytecode"),
     ("f.txt", b"{ lambda ; a:f32[4]. let b:f32[4] = add a a in (b,) }\n", "a jaxpr"),
     ("f.onnx", b"\x08\x0e:5\n\x0e\n\x01x\n\x01x\x12\x01y\"\x03Add\x12\x01gZ\x0f", "an ONNX or TensorFlow model"),
     ("f.onnx", b"\x08\x08\x12\x07pytorch:\x02\n\x00", "an ONNX or TensorFlow model"),

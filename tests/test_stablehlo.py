@@ -348,6 +348,32 @@ def test_commands_take_it_directly(hlotool: object, tmp_path: Path) -> None:
     assert "out0" in done.stdout, done.stderr
 
 
+def test_operations_of_mhlo() -> None:
+    """What jaxlib gives for HLO has a few of them."""
+    found = parse_stablehlo("""func.func @main(%x: tensor<3xf32>) -> (tensor<2xf32>, tensor<2xi32>) {
+  %0 = mhlo.erf %x : tensor<3xf32>
+  %1, %2 = mhlo.topk(%0, k = 2, largest = false) : tensor<3xf32> -> (tensor<2xf32>, tensor<2xi32>)
+  return %1, %2 : tensor<2xf32>, tensor<2xi32>
+}""")
+    values, places = run(found, np.array([1.0, -1.0, 0.5], np.float32))
+    assert np.allclose(values, [-0.8427008, 0.5204999])
+    assert places.tolist() == [1, 2]
+    assert errors_of('func.func @main() {\n  "mhlo.nothing"() : () -> ()\n  return\n}')[0][2:] == (
+        "unknown operation 'mhlo.nothing'", "'mhlo' is a form inside of compilers: StableHLO is what frameworks give"
+    )
+
+
+def test_layouts_of_a_tuple_are_those_of_its_elements() -> None:
+    found = parse_stablehlo("""func.func @main(%x: tensor<2x3xf32>) -> tuple<tensor<2x3xf32>, tensor<i32>> {
+  %0 = stablehlo.custom_call @f(%x) {operand_layouts = [dense<[0, 1]> : tensor<2xindex>],
+    result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<> : tensor<0xindex>]}
+    : (tensor<2x3xf32>) -> tuple<tensor<2x3xf32>, tensor<i32>>
+  return %0 : tuple<tensor<2x3xf32>, tensor<i32>>
+}""")
+    (call,) = (one for one in found.entry if one.opcode == "custom-call")
+    assert str(call.shape) == "(f32[2,3]{0,1}, s32[])"
+
+
 def test_hlo_does_not_load_it() -> None:
     import subprocess
     import sys

@@ -17,7 +17,10 @@ from hlotool.text.printer import print_module
 
 __all__ = ["FORMS", "command"]
 
-FORMS: dict[str, tuple[str, ...]] = {"onnx": ("settings", "folder"), "stablehlo": ("function", "arguments")}
+FORMS: dict[str, tuple[str, ...]] = {
+    "onnx": ("settings", "folder"), "stablehlo": ("function", "arguments"),
+    "bytecode": ("function", "arguments", "python"),
+}  # fmt: skip
 """The options that go with what a file is found to be; files of HLO take none."""
 
 _OPTIONS = {
@@ -25,6 +28,7 @@ _OPTIONS = {
     "folder": ("--external-data", "models in ONNX"),
     "function": ("--function", "programs of StableHLO"),
     "arguments": ("--argument", "programs of StableHLO"),
+    "python": ("--xla-python", "bytecode of MLIR"),
 }
 
 
@@ -59,16 +63,22 @@ class _Shape(click.ParamType[Shape]):
     "--external-data", "folder", type=click.Path(file_okay=False, exists=True), metavar="DIR",
     help="ONNX: where the files with weights are, if not beside FILE.",
 )  # fmt: skip
+@click.option(
+    "--xla-python", "python", metavar="PYTHON",
+    help="StableHLO in bytecode: a Python with jax, which makes text of it; else HLOTOOL_XLA_PYTHON, else this one.",
+)
 def command(
     file: str, output: str | None, function: str | None, arguments: tuple[Shape, ...],
-    settings: tuple[tuple[str, str], ...], folder: str | None,
+    settings: tuple[tuple[str, str], ...], folder: str | None, python: str | None,
 ) -> None:  # fmt: skip
     """Print FILE, a program of StableHLO or a model in ONNX, as HLO.
 
     Text of StableHLO and CHLO is read in its pretty and its generic form, with functions, regions, locations,
     shardings and quantised types.  Parameters of models in ONNX have the names of the model's inputs, and instructions
-    say in their metadata which node they are from.  Other commands take such files as they are, too; what this one
-    adds is that entry, sizes and values can be chosen, and that the HLO can be kept.  Files of HLO are printed as HLO.
+    say in their metadata which node they are from.  Bytecode of MLIR, as jax.export serialises programs, is made text
+    by jaxlib in a process of its own first (--xla-python).  Other commands take such files as they are, too; what this
+    one adds is that entry, sizes and values can be chosen, and that the HLO can be kept.  Files of HLO are printed as
+    HLO.
 
     All that is wrong is said at once (exit code 3), and so is all that has no counterpart in HLO, or is not supported
     (exit code 4).
@@ -77,10 +87,12 @@ def command(
         hlotool import model.mlir -o model.hlo
         hlotool import tests.mlir --function add_test
         hlotool import exported.mlir --argument 'f32[8,3]' --argument 'f32[3,5]'
+        hlotool import exported.bin --xla-python venv/bin/python -o model.hlo
         hlotool import model.onnx --set batch=8 -o model.hlo
     """
     source = read_source(file)
     chosen = {"function": function, "arguments": arguments, "settings": _by_name(settings), "folder": folder}
+    chosen["python"] = python
     given = {name: value for name, value in chosen.items() if value}
     for name in given:
         if name not in FORMS.get(source.form, ()):

@@ -46,6 +46,13 @@ class Xla(PeerProcess):
         self.ask("stablehlo", source=self._module(text), target=str(path))
         return path.read_bytes()
 
+    def text_of(self, bytecode: bytes) -> str:
+        """StableHLO in MLIR's binary form, plain or as a portable artifact, as text with its locations."""
+        source, target = self.path("bytecode"), self.path("text")
+        source.write_bytes(bytecode)
+        self.ask("text_of", source=str(source), target=str(target))
+        return target.read_text("utf-8")
+
     def optimised(self) -> str:
         """The program as XLA's passes left it."""
         path = self.path("optimised")

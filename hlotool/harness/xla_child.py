@@ -78,6 +78,15 @@ class _Client:
         Path(target).write_bytes(_stablehlo(Path(source).read_text("utf-8", "surrogateescape")))
         return {}
 
+    def text_of(self, source: str, target: str) -> dict[str, Any]:
+        from jax._src.interpreters.mlir import make_ir_context
+        from jaxlib.mlir.dialects import stablehlo
+
+        with make_ir_context() as context:
+            module = stablehlo.deserialize_portable_artifact(context, Path(source).read_bytes())
+            Path(target).write_text(module.operation.get_asm(enable_debug_info=True), "utf-8")
+        return {}
+
     def print(self, target: str) -> dict[str, Any]:
         """The module as XLA optimised it, with all its constants."""
         from jaxlib import _hlo
@@ -128,7 +137,7 @@ def _stablehlo(text: str) -> bytes:
 
 def _serve() -> None:
     client = _Client()
-    names = ("hello", "compile", "stablehlo", "print", "give", "run", "sample")
+    names = ("hello", "compile", "stablehlo", "text_of", "print", "give", "run", "sample")
     tasks = {name: getattr(client, name) for name in names}
     print(json.dumps({}), flush=True)
     for line in sys.stdin:

@@ -10,16 +10,12 @@ import re
 
 from hlotool.ir import Diagnostic, Location, ParseError
 
-__all__ = ["FOREIGN", "is_mlir", "refuse_foreign_bytes", "refuse_foreign_text"]
+__all__ = ["FOREIGN", "bytecode_in", "is_mlir", "refuse_foreign_bytes", "refuse_foreign_text"]
 
 FOREIGN = "HLO0003"
 """The code of the error."""
 
 _FROM_JAX = "jax.jit(f).lower(*arguments).as_text('hlo')"
-_FROM_MLIR = (
-    "StableHLO is read in text: jax.jit(f).lower(*arguments).as_text() in JAX, exported.mlir_module() of jax.export; "
-    "stablehlo-translate --deserialize makes text of the file"
-)
 _FROM_MODEL = f"hlotool reads what XLA compiles: run the model in JAX, and take {_FROM_JAX}"
 _FROM_CODE = "this has been compiled already: hlotool takes the HLO that it was made from"
 
@@ -42,8 +38,9 @@ _TEXTS: tuple[tuple[re.Pattern[str], str, str], ...] = (
 )  # fmt: skip
 """How a text begins, what it is, and what to do."""
 
+_BYTECODE = b"ML\xefR"
+_SHORTEST = 16  # bytes of a FlatBuffer with anything in it
 _BYTES: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
-    (re.compile(rb"ML\xefR"), "MLIR bytecode, as StableHLO is stored", _FROM_MLIR),
     (re.compile(rb"BC\xc0\xde|\xde\xc0\x17\x0b"), "LLVM bitcode", _FROM_CODE),
     (re.compile(rb"\x7fELF|!<arch>\n|\xcf\xfa\xed\xfe|MZ.\x00"), "compiled code", _FROM_CODE),
     (re.compile(rb".\x00\x00\x00TFL3", re.DOTALL), "a TensorFlow Lite model", _FROM_MODEL),
@@ -61,6 +58,17 @@ def refuse_foreign_bytes(data: bytes, file: str) -> None:
     for pattern, what, hint in _BYTES:
         if pattern.match(data):
             raise _error(what, hint, file, 1, 1)
+
+
+def bytecode_in(data: bytes) -> bytes | None:
+    """The bytecode of MLIR that a file is, or that a file of `jax.export` (a FlatBuffer) holds; None where none is."""
+    if data.startswith(_BYTECODE):
+        return data
+    if len(data) < _SHORTEST or data[2:4] != b"\0\0":  # offsets to the root of a FlatBuffer are small
+        return None
+    start = data.find(_BYTECODE)
+    length = int.from_bytes(data[start - 4 : start], "little") if start >= 4 else 0
+    return data[start : start + length] if len(_BYTECODE) <= length <= len(data) - start else None
 
 
 def is_mlir(text: str) -> bool:

@@ -1,5 +1,5 @@
-"""Files: what form they have (text of HLO or StableHLO, protocol buffers in binary or text form, gzip of these), and
-their modules.
+"""Files: what form they have (text of HLO or StableHLO, bytecode of MLIR, protocol buffers in binary or text form, gzip
+of these), and their modules.
 
 Text may hold several modules separated by lines ``// -----``, and its lines may begin with the prefixes of log
 files; places in messages are those of the file as it is.
@@ -20,7 +20,7 @@ from typing import Any
 from hlotool.ir import Diagnostic, InputError, Location, Module, ParseError, Shape
 from hlotool.ir.given import kind_of
 from hlotool.lazy_dataclass import dataclass
-from hlotool.text.foreign import is_mlir, refuse_foreign_bytes
+from hlotool.text.foreign import bytecode_in, is_mlir, refuse_foreign_bytes
 from hlotool.text.lexer import SPACE
 from hlotool.text.parser import parse
 from hlotool.text.proto.load import Snapshot, looks_binary, looks_onnx, looks_text, read_binary, read_text
@@ -47,7 +47,7 @@ __all__ = [
 SEPARATOR = "// -----"
 """The line between the modules of one text."""
 
-READERS: dict[str, str] = {"onnx": "hlotool.onnx.reading"}
+READERS: dict[str, str] = {"onnx": "hlotool.onnx.reading", "bytecode": "hlotool.harness.bytecode"}
 """Forms that rooms above this one make modules of: their module, which is loaded when there is such a file.
 
 Its function ``read(source, **given)`` gives the module; `given` is what the command that reads the file knows of it.
@@ -108,6 +108,9 @@ def open_source(path: str | Path) -> Source:
         data, lower = _inflate(data, name), lower.removesuffix(".gz")
     if lower.endswith(".onnx") or looks_onnx(data):
         return Source(name, "onnx", data, digest=digest)
+    bytecode = bytecode_in(data)
+    if bytecode is not None:
+        return Source(name, "bytecode", bytecode, digest=digest)
     refuse_foreign_bytes(data, name)
     if lower.endswith(_BINARY_NAMES) or looks_binary(data):
         return Source(name, "binary", data, digest=digest)

@@ -83,9 +83,12 @@ def _layouts(operation: Operation, operands: list[Instruction], shapes: list[Sha
         )
     made = operation.attributes.get("result_layouts")
     if isinstance(made, list):
-        if len(made) != len(shapes):
-            raise Refusal(f"{len(made)} result_layouts for {len(shapes)} results", code="HLO0113")
-        shapes[:] = [_laid_out(shape, layout) for shape, layout in zip(shapes, made, strict=True)]
+        alone = shapes[0] if len(shapes) == 1 and shapes[0].is_tuple else None  # the layouts are those of its elements
+        parts = list(alone.elements) if alone is not None else shapes
+        if len(made) != len(parts):
+            raise Refusal(f"{len(made)} result_layouts for {len(parts)} results", code="HLO0113")
+        parts = [_laid_out(shape, layout) for shape, layout in zip(parts, made, strict=True)]
+        shapes[:] = parts if alone is None else [tuple_shape(parts)]
 
 
 def _laid_out(shape: Shape, layout: Any) -> Shape:

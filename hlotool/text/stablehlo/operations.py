@@ -23,7 +23,7 @@ from hlotool.text.stablehlo import (
 from hlotool.text.stablehlo.scope import Refusal, Scope
 from hlotool.text.stablehlo.tree import Operation
 
-__all__ = ["OPERATIONS", "Row", "check_name"]
+__all__ = ["OPERATIONS", "Row", "check_name", "near", "public_name"]
 
 Convert = Callable[[Scope, Operation], Sequence[Instruction]]
 
@@ -207,6 +207,15 @@ _add(
 _add("sdy", {"manual_computation": (calls.manual_computation, None)}, regions=1)
 
 _DECLARED = ("builtin.module", "func.func", "sdy.mesh")
+
+
+def public_name(name: str) -> str:
+    """The name in StableHLO or CHLO of an operation of MHLO, which XLA has inside and converts its HLO to in part."""
+    if not name.startswith("mhlo."):
+        return name
+    plain = name[5:].replace("topk", "top_k")
+    found = (one for one in (f"stablehlo.{plain}", f"chlo.{plain}") if one in OPERATIONS)
+    return next(found, name)
 
 
 def check_name(cursor: Cursor, name: str, start: int, end: int) -> None:

@@ -94,6 +94,14 @@ def _resources(cursor: Cursor) -> Resources:
     return found
 
 
+def _public(name: str) -> str:
+    if not name.startswith("mhlo."):
+        return name
+    from hlotool.text.stablehlo.operations import public_name
+
+    return public_name(name)
+
+
 class OperationReader:
     """Reads operations; `scopes` are the names of values, the innermost last."""
 
@@ -290,7 +298,7 @@ class OperationReader:
         at = cursor.skip()
         generic = cursor.match(_GENERIC)
         if generic is not None:
-            operation, results = self._generic(generic.group(1), at, generic.end())
+            operation, results = self._generic(_public(generic.group(1)), at, generic.end())
         else:
             operation, results = self._pretty(at, count)
         location = self._location()
@@ -403,7 +411,7 @@ class OperationReader:
         found = cursor.match(_NAME)
         if found is None:
             raise cursor.unexpected("an operation")
-        name = _SHORT.get(found.group(), found.group())
+        name = _public(_SHORT.get(found.group(), found.group()))
         end = cursor.position
         if "." not in name:
             close = get_close_matches(name, (*_SHORT, *_DIALECTS), 1)
