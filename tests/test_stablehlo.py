@@ -262,6 +262,29 @@ def test_an_error(text: str, place: tuple[int, int], message: str) -> None:
     assert (line, column) == place
 
 
+def test_errors_in_functions_that_nobody_calls() -> None:
+    text = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  return %x : tensor<4xf32>
+}
+func.func private @unused(%x: tensor<4xf32>, %y: tensor<3xf32>) -> tensor<4xf32> {
+  %0 = "stablehlo.dot_general"(%x, %y) {dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [0],
+    rhs_contracting_dimensions = [0]>} : (tensor<4xf32>, tensor<3xf32>) -> tensor<f32>
+  %1 = call @unused2() : () -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+func.func private @sizes(%x: tensor<?xf32>, %n: tensor<1xi32>) -> tensor<?xf32> {
+  %0 = stablehlo.dynamic_reshape %x, %n : (tensor<?xf32>, tensor<1xi32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+"""
+    found = errors_of(text)
+    assert [row[0] for row in found] == [5, 7]
+    assert found[1][2:] == ("there is no function @unused2", "did you mean 'unused'?")
+    assert parse_stablehlo(text, function="main").entry.name == "main"
+    alone = text[: text.index("func.func private @unused")] + text[text.index("func.func private @sizes") :]
+    assert [one.name for one in parse_stablehlo(alone).computations] == ["main"]  # no error where it is not used
+
+
 def test_what_has_no_counterpart_is_said_at_once() -> None:
     found = errors_of("""func.func @main(%n: tensor<1xi32>) -> tensor<?xf32> {
   %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>

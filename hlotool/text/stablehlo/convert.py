@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hlotool.ir import (
@@ -50,6 +51,7 @@ class Program:
         self._opened: list[str] = []
         self._binary: dict[tuple[str, str], Computation] = {}
         self._depth = 0
+        self._checking = False  # whether what is made is thrown away: nobody will verify it
 
     # ---- computations
 
@@ -122,7 +124,7 @@ class Program:
                 made = row.convert(scope, operation)
             if len(made) != len(operation.results):
                 raise Refusal(f"{operation.name} gives {len(made)} results, not {len(operation.results)}")
-            if self.diagnostics:  # nobody will verify the module
+            if self.diagnostics or self._checking:  # nobody will verify the module
                 for instruction in made:
                     check_shape(
                         instruction.opcode, instruction.shape, [one.shape for one in instruction.operands],
@@ -231,6 +233,24 @@ class Program:
             raise Unknown
         return found
 
+    def check_others(self) -> None:
+        """Errors of functions that nobody called; what has no counterpart in HLO is none where it is not used."""
+        before, known = len(self.diagnostics), len(self.computations)
+        made = {key[0] for key in self._made}
+        self._checking = True
+        for name, operation in self.functions.items():
+            if name in made or not operation.regions:
+                continue
+            with suppress(Unknown):
+                try:
+                    self.function(name, None)
+                except Refusal as failure:
+                    self.report(failure, operation)
+        self._checking = False
+        del self.computations[known:]
+        wrong = [one for one in self.diagnostics[before:] if one.code != UnsupportedError.code]
+        self.diagnostics[before:] = wrong
+
     def _function(
         self, name: str, operation: Operation, block: Block, given: Sequence[Shape], entry: bool
     ) -> Computation:
@@ -316,8 +336,9 @@ def convert_module(
 ) -> Module:
     """The module of a tree.  `errors` are those of reading it, which are raised with the ones found here.
 
-    `function` is the entry where it is not ``main``, `arguments` the shapes of its arguments where it leaves sizes
-    open.  ParseError with all diagnostics; UnsupportedError where the program is right but has no counterpart.
+    `function` is the entry where it is not ``main`` (errors in what it does not call are left alone then), `arguments`
+    the shapes of its arguments where it leaves sizes open.  ParseError with all diagnostics; UnsupportedError where the
+    program is right but has no counterpart.
     """
     holder, operations = _module_of(top)
     functions: dict[str, Operation] = {}
@@ -340,6 +361,8 @@ def convert_module(
     except Refusal as failure:
         where = functions[chosen[0]] if chosen else (operations[0] if operations else Operation("", [], {}, [], 0, 0))
         program.report(failure, where)
+    if function is None:
+        program.check_others()
     raise_diagnostics(program.diagnostics)
     assert entry is not None
     for computation in program.computations:
