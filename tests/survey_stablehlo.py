@@ -17,6 +17,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -87,17 +88,20 @@ def hlo_of(module: Any) -> bytes:
     return proto
 
 
-def converted(path: Path) -> tuple[str, str, Module]:
-    """Both forms of what jaxlib makes of a file of HLO, and what the file says."""
+def _of_proto(proto: bytes) -> Module:
+    return read_binary(proto, "jaxlib.pb").module
+
+
+def converted(path: Path) -> tuple[str, str]:
+    """Both forms of what jaxlib makes of a file of HLO."""
     from jax._src.interpreters.mlir import make_ir_context
     from jaxlib import _hlo, _jax  # no public interface: as of jaxlib 0.10
     from jaxlib.mlir import ir
 
-    module = hlotool.parse(path.read_text("utf-8"), str(path))
     proto = _hlo.hlo_module_from_text(path.read_text("utf-8")).as_serialized_hlo_module_proto()
     with make_ir_context():
         operation = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(proto)).operation
-        return operation.get_asm(), operation.get_asm(print_generic_op_form=True, enable_debug_info=True), module
+        return operation.get_asm(), operation.get_asm(print_generic_op_form=True, enable_debug_info=True)
 
 
 def cases(families: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -168,11 +172,11 @@ def programs(options: argparse.Namespace) -> Iterator[tuple[str, str, str, Calla
             if options.only not in path.name:
                 continue
             try:
-                pretty, generic, module = converted(path)
+                pretty, generic = converted(path)
             except Exception as error:
                 print(f"{path}: jaxlib does not convert it: {str(error)[:120]!r}", file=sys.stderr)
                 continue
-            yield path.name, pretty, generic, lambda: module
+            yield path.name, pretty, generic, partial(hlotool.parse, path.read_text("utf-8"), str(path))
         return
     with Recorder() as recorder:
         for name, run in cases(options.families):
@@ -184,8 +188,7 @@ def programs(options: argparse.Namespace) -> Iterator[tuple[str, str, str, Calla
             except Exception as error:
                 print(f"{name}: the case itself fails: {type(error).__name__}: {str(error)[:80]}", file=sys.stderr)
             for number, (_, pretty, generic, proto) in enumerate(recorder.found[before:]):
-                module = (lambda: read_binary(proto, "jaxlib.pb").module) if proto else None
-                yield f"{name}#{number}", pretty, generic, module
+                yield f"{name}#{number}", pretty, generic, partial(_of_proto, proto) if proto else None
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""StableHLO as bytecode of MLIR: found by content, made text by jaxlib in a process of its own, refused where it is not.
+"""StableHLO as bytecode of MLIR: found by content, made text by jaxlib in a process of its own, refused without it.
 
 ``tests/data/stablehlo/exported.bin`` is what ``jax.export.export(jax.jit(lambda x, y: jnp.sin(x) @ y + 1))`` of
 ``f32[3,4]`` and ``f32[4,5]`` serialises.
@@ -27,7 +27,8 @@ needs_jax = pytest.mark.skipif(
 def test_where_the_bytecode_is() -> None:
     data = EXPORTED.read_bytes()
     found = bytecode_in(data)
-    assert found is not None and found.startswith(b"ML\xefR") and len(found) == 796
+    assert found is not None
+    assert (found[:4], len(found)) == (b"ML\xefR", 796)
     assert bytecode_in(found) == found
     assert bytecode_in(data[:1000]) is None  # cut off
     assert bytecode_in(b"HloModule m") is None

@@ -16,6 +16,9 @@ from hlotool.text.presets import PRESETS
 __all__ = ["command"]
 
 
+_OTHERS = {"stablehlo": "StableHLO", "bytecode": "bytecode of MLIR", "onnx": "a model in ONNX"}
+
+
 @click.command("fmt")
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("-i", "--in-place", is_flag=True, help="Rewrite the files.")
@@ -53,7 +56,7 @@ def command(
     for file in files:
         source = read_source(file)
         if source.form != "hlo" and (in_place or check or diff):
-            what = {"stablehlo": "StableHLO", "bytecode": "bytecode of MLIR", "onnx": "a model in ONNX"}.get(source.form, "a protocol buffer")
+            what = _OTHERS.get(source.form, "a protocol buffer")
             raise click.UsageError(f"{file} is {what}; --in-place, --check and --diff are for HLO text")
         result = formatted(source, preset)
         text, lost = result.text, result.lost

@@ -76,8 +76,9 @@ def command(
     Text of StableHLO and CHLO is read in its pretty and its generic form, with functions, regions, locations,
     shardings and quantised types.  Parameters of models in ONNX have the names of the model's inputs, and instructions
     say in their metadata which node they are from.  Bytecode of MLIR, as jax.export serialises programs, is made text
-    by jaxlib in a process of its own first (--xla-python).  Other commands take such files as they are, too; what this one
-    adds is that entry, sizes and values can be chosen, and that the HLO can be kept.  Files of HLO are printed as HLO.
+    by jaxlib in a process of its own first (--xla-python).  Other commands take such files as they are, too; what this
+    one adds is that entry, sizes and values can be chosen, and that the HLO can be kept.  Files of HLO are printed as
+    HLO.
 
     All that is wrong is said at once (exit code 3), and so is all that has no counterpart in HLO, or is not supported
     (exit code 4).

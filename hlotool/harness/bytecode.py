@@ -28,14 +28,15 @@ def read(
     `python` has jaxlib (None: see `hlotool.harness.xla.xla_python`).  ParseError where it cannot read the file,
     UnsupportedError where there is none, and as `parse_stablehlo` says.
     """
-    with Xla(python, timeout=_SECONDS) as child:
-        try:
+    try:
+        with Xla(python, timeout=_SECONDS) as child:
             text = child.text_of(source.data)
-        except RefusedError as error:
-            hint = "files of a newer StableHLO than that of jaxlib are refused, too: pip install --upgrade jax"
-            found = Diagnostic("the bytecode of MLIR cannot be read", Location(source.name, 1, 1, 1, 5), hint, "HLO0001")
-            raise ParseError(f"{source.name}: {found.message} ({error.message})", [found]) from error
-        except UnsupportedError as error:
-            message = f"{source.name} is StableHLO as bytecode of MLIR, which is made text by jaxlib: {error.message}"
-            raise UnsupportedError(message) from error
+    except RefusedError as error:
+        hint = "files of a newer StableHLO than that of jaxlib are refused, too: pip install --upgrade jax"
+        message, place = "the bytecode of MLIR cannot be read", Location(source.name, 1, 1, 1, 5)
+        found = Diagnostic(message, place, hint, "HLO0001")
+        raise ParseError(f"{source.name}: {message} ({error.message})", [found]) from error
+    except UnsupportedError as error:
+        message = f"{source.name} is StableHLO as bytecode of MLIR, which is made text by jaxlib: {error.message}"
+        raise UnsupportedError(message) from error
     return parse_stablehlo(text, f"{source.name} as text", function=function, arguments=arguments)

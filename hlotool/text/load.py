@@ -187,10 +187,19 @@ def read_snapshot(source: Source, **given: Any) -> Snapshot:
 
 
 def one_module(source: Source, notes: list[Diagnostic] | None = None) -> Module:
-    """The only module of a file; ParseError where there are more.  For `notes` see `hlotool.text.parser.parse`."""
+    """The only module of a file; ParseError where there are more.  For `notes` see `hlotool.text.parser.parse`.
+
+    Programs of StableHLO without arguments, as its tests are, make one module that runs them one after another.
+    """
     if source.holds_one:
         return read_snapshot(source).module
     found = pieces(source.text or "")
+    if len(found) > 1 and source.form == "stablehlo":
+        from hlotool.text.stablehlo.parse import parse_tests
+
+        tests = parse_tests([(without_log_prefixes(piece), line) for piece, line in found], source.name)
+        if tests is not None:
+            return tests
     if len(found) > 1:
         line = found[1][1]
         message = f"the file holds {len(found)} modules separated by '{SEPARATOR}', where one is needed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from hlotool.ir import (
     Aliasing,
@@ -29,11 +29,14 @@ from hlotool.text.stablehlo.scope import Refusal, Scope, Unknown, kept, known_sh
 from hlotool.text.stablehlo.sharding import Mesh, mesh_of, tiles_of
 from hlotool.text.stablehlo.tree import Block, FunctionType, Mark, Number, Operation, QuantisedShape, attribute_text
 
-__all__ = ["Program", "convert_module", "raise_diagnostics"]
+__all__ = ["Part", "Program", "convert_module", "convert_tests", "raise_diagnostics"]
 
-Place = Callable[[int, int], Location | None]
+Place: TypeAlias = Callable[[int, int], Location | None]
+Part: TypeAlias = tuple[Block, Place, Callable[[int], Any], Sequence[Diagnostic]]
+"""The tree of a text: its operations, places, locations, and what was wrong with reading it."""
 _ENDS = ("func.return", "stablehlo.return", "sdy.return")
 _MOST_ERRORS = 100
+_DEVICES = {"mhlo.num_replicas": "replica_count", "mhlo.num_partitions": "num_partitions"}
 _DEEPEST = 100
 
 
@@ -336,20 +339,73 @@ def convert_module(
 ) -> Module:
     """The module of a tree.  `errors` are those of reading it, which are raised with the ones found here.
 
-    `function` is the entry where it is not ``main`` (errors in what it does not call are left alone then), `arguments` the shapes of its arguments where it leaves sizes
-    open.  ParseError with all diagnostics; UnsupportedError where the program is right but has no counterpart.
+    `function` is the entry where it is not ``main`` (errors in what it does not call are left alone then), `arguments`
+    the shapes of its arguments where it leaves sizes open.  ParseError with all diagnostics; UnsupportedError where the
+    program is right but has no counterpart.
     """
     holder, operations = _module_of(top)
-    functions: dict[str, Operation] = {}
-    program = Program(functions, place, metadata)
+    program = Program({}, place, metadata)
     program.diagnostics += errors
+    entry, chosen = _entry(program, operations, function, arguments)
+    raise_diagnostics(program.diagnostics)
+    assert entry is not None
+    module = Module(_identifier(str(holder.attributes.get("sym_name") or "module")) if holder else "module")
+    for computation in program.computations:
+        module.add(computation, entry=computation is entry)
+    module.remove_unreachable()
+    if len(chosen) == 1:
+        _aliases(module, program.functions[chosen[0]], entry, program)
+    if holder is not None:
+        _attributes(module, holder)
+    return module
+
+
+def convert_tests(parts: Sequence[Part]) -> Module | None:
+    """The programs of several trees (see `convert_module`) as one, which runs them one after another.
+
+    None where one of them takes arguments, or is for several devices.  Errors are those of `convert_module`, for all.
+    """
+    programs: list[tuple[Program, Computation | None]] = []
+    several = False
+    for top, place, metadata, errors in parts:
+        holder, operations = _module_of(top)
+        program = Program({}, place, metadata)
+        program.diagnostics += errors
+        entry, _ = _entry(program, operations, None, None)
+        programs.append((program, entry))
+        counts = (holder.attributes.get(key) for key in _DEVICES) if holder is not None else ()
+        several |= any(isinstance(count, Number) and int(count.value) > 1 for count in counts)
+    entries = [entry for _, entry in programs if entry is not None]
+    if several or any(entry.parameters for entry in entries):
+        return None
+    raise_diagnostics([one for program, _ in programs for one in program.diagnostics])
+    together = Scope(programs[0][0], "main")
+    results: list[Instruction] = []
+    for entry in entries:
+        call = together.builder.call(entry, ())
+        results += together.several(call, len(call.shape.elements)) if call.shape.is_tuple else [call]
+    together.computation.root = together.builder.tuple(results)
+    module = Module("tests")
+    for program, _ in programs:
+        for computation in program.computations:
+            module.add(computation)
+    module.add(together.computation, entry=True)
+    module.remove_unreachable()
+    return module
+
+
+def _entry(
+    program: Program, operations: Sequence[Operation], function: str | None, arguments: Sequence[Shape] | None
+) -> tuple[Computation | None, list[str]]:
+    """The computation that a program begins with, and the functions that it is of; None where an error is in the way,
+    which is among the diagnostics then."""
+    functions = program.functions
     for operation in operations:
         _declare(operation, program)
-    module = Module(_identifier(str(holder.attributes.get("sym_name") or "module")) if holder else "module")
     entry: Computation | None = None
     chosen: list[str] = []
     try:
-        chosen = _chosen(program, function, place)
+        chosen = _chosen(program, function)
         if len(chosen) == 1:
             shapes = _given(program, chosen[0], arguments)
             entry = program.function(chosen[0], shapes, entry=True)
@@ -362,16 +418,7 @@ def convert_module(
         program.report(failure, where)
     if function is None:
         program.check_others()
-    raise_diagnostics(program.diagnostics)
-    assert entry is not None
-    for computation in program.computations:
-        module.add(computation, entry=computation is entry)
-    module.remove_unreachable()
-    if len(chosen) == 1:
-        _aliases(module, functions[chosen[0]], entry, program)
-    if holder is not None:
-        _attributes(module, holder)
-    return module
+    return entry, chosen
 
 
 def _module_of(top: Block) -> tuple[Operation | None, list[Operation]]:
@@ -414,7 +461,7 @@ def _declare(operation: Operation, program: Program) -> None:
         program.report(failure, operation)
 
 
-def _chosen(program: Program, function: str | None, place: Place) -> list[str]:
+def _chosen(program: Program, function: str | None) -> list[str]:
     """The function that is the entry; several where they are tests, which take and give nothing."""
     functions = program.functions
     if function is not None:
@@ -521,7 +568,7 @@ def _aliases(module: Module, operation: Operation, entry: Computation, program: 
 
 def _attributes(module: Module, holder: Operation) -> None:
     """How many devices, and what frameworks say about the module."""
-    for key, name in (("mhlo.num_replicas", "replica_count"), ("mhlo.num_partitions", "num_partitions")):
+    for key, name in _DEVICES.items():
         value = holder.attributes.get(key)
         if isinstance(value, Number) and int(value.value) > 1:
             module.attributes[name] = int(value.value)

@@ -594,6 +594,12 @@ def _custom_call(writer: Writer, one: Instruction, names: Names, depth: int) -> 
         attributes["output_operand_aliases"] = f"[{', '.join(rows)}]"
     if shape.is_tuple and len(results) == 1:
         raise Refused("it gives a tuple of one value")
+    parts = [user for user in one.users if user.opcode == "get-tuple-element" and not _has_own_attributes(user)]
+    if shape.is_tuple and results and len(parts) < len(one.users):
+        operands = [names[o] for o in one.operands]
+        shapes = [o.shape for o in one.operands]
+        writer.operation(one, "stablehlo.custom_call", operands, shapes, [shape], attributes, names, depth)
+        return
     writer.spread(one, "stablehlo.custom_call", attributes, names, depth)
 
 

@@ -31,6 +31,7 @@ _ANY = re.compile(r"[!A-Za-z][\w.]*", re.ASCII)
 _REAL = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?", re.ASCII)
 _ALIAS = re.compile(r"![A-Za-z_][\w$\-]*(?![\w.<])", re.ASCII)
 _MOST_DIMENSIONS = 32
+_NARROW = {"f6E2M3FN", "f6E3M2FN"}
 _OTHERS = {"none", "f80", "f128", "tf32"}
 
 
@@ -47,6 +48,8 @@ def starts_type(cursor: Cursor) -> bool:
 def element_of(cursor: Cursor, name: str, start: int) -> str:
     """The element type of HLO for one of MLIR."""
     found = ELEMENTS.get(name)
+    if found is None and name in _NARROW:
+        raise cursor.fail(f"HLO has no counterpart of the type {name}", start, start + len(name), code="HLO0110")
     if found is None:
         hint = did_you_mean(name, ELEMENTS)
         raise cursor.fail(f"unknown element type '{name[:40]}'", start, start + len(name), hint, code="HLO0110")
