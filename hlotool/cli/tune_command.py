@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -266,9 +267,7 @@ def _module_subjects(
     for file, module in files.items():
         tell(f"profiles {file}")
         with _named(file, len(files) > 1):
-            (subject,), seconds = _recorded(
-                book, "module", file, clock, lambda m=module: [module_subject(m, _profiled(m, setting)[2])]
-            )
+            (subject,), seconds = _recorded(book, "module", file, clock, partial(_module, module, setting))
         found.setdefault(subject.key, subject)
         spent += seconds
     return list(found.values()), spent
@@ -287,12 +286,17 @@ def _kernel_subjects(
     for file, module in files.items():
         tell(f"profiles {file}")
         with _named(file, len(files) > 1):
-            rows, seconds = _recorded(book, "kernels", file, clock, lambda m=module: _kernels(m, setting, most, costs))
+            rows, seconds = _recorded(book, "kernels", file, clock, partial(_kernels, module, setting, most, costs))
         for one in rows:
             if one.key not in found or found[one.key].seconds < one.seconds:
                 found[one.key] = one
         spent += seconds
     return sorted(found.values(), key=lambda one: -one.seconds)[:most], spent
+
+
+def _module(module: Module, setting: Setting) -> list[Subject]:
+    """A module as a whole, with the time that a run takes."""
+    return [module_subject(module, _profiled(module, setting)[2])]
 
 
 def _kernels(module: Module, setting: Setting, most: int, costs: Mapping[str, Mapping[str, int]]) -> list[Subject]:
