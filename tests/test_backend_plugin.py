@@ -680,7 +680,9 @@ def test_commands(hlotool: Run, install: Install, tmp_path: Path) -> None:
     out, _ = said("explain", "clusters", "m.hlo", "mine")
     assert "  1 x sort: no rule (m.hlo:13)" in out
     assert "  with sort: 2 of 4 ops in 1 cluster" in out
-    check_json(said("explain", "clusters", "m.hlo", "mine", "--format", "json")[0])
+    assert "predicted, as native code for this machine, a call each and together:" in out
+    (predicted,) = check_json(said("explain", "clusters", "m.hlo", "mine", "--format", "json")[0])["predicted"]
+    assert 0 < predicted["compiled_s"] <= 2 * predicted["one_by_one_s"]
     assert "takes whole modules" in said("explain", "clusters", "m.hlo", "cpu", code=2)[1]
     assert "cluster 1" in said("graph", "m.hlo", "--clusters", "mine", "--format", "dot")[0]
     assert "no other option" in said("graph", "m.hlo", "--clusters", "mine", "--heat", "flops", code=2)[1]

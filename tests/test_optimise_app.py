@@ -310,15 +310,16 @@ CHOICES = {"tile_rows": 1}
 
 
 def _database(module: Module, gain: float) -> str:
-    """A database with one choice for the kernel of a module, as a library for this processor is compiled."""
+    """A database with one choice for each kernel of a module, as a library for this processor is compiled."""
     machine = machine_for("host", 1)
     found = predict(module, "O2", machine=machine, threads=1)
-    (kernel,) = kernels_in(found.module, found.prediction.times())
-    entry = Entry(
-        scope="kernel", key=kernel.key, target=target_key(machine), version=VERSION, about=kernel.about,
-        choices=checked(CHOICES, ""), costs={}, gain=gain, seconds=1e-6, exact=False,
+    return text_of(
+        Entry(
+            scope="kernel", key=kernel.key, target=target_key(machine), version=VERSION, about=kernel.about,
+            choices=checked(CHOICES, ""), costs={}, gain=gain, seconds=1e-6, exact=False,
+        )
+        for kernel in kernels_in(found.module, found.prediction.times())
     )  # fmt: skip
-    return text_of([entry])
 
 
 def test_tuned_kernels_are_expected_to_gain_what_they_did(tmp_path: Path) -> None:
@@ -327,12 +328,12 @@ def test_tuned_kernels_are_expected_to_gain_what_they_did(tmp_path: Path) -> Non
     assert figures_for(configuration, expect(str(tmp_path), configuration, (1,))) is None
     (tmp_path / DATABASE).write_text(_database(parse(ROWS), 0.25))
     expected = expect(str(tmp_path), configuration, (1,))
-    assert 0 < expected.tuned[1] < expected.seconds[1]
+    assert expected.tuned[1] == pytest.approx(0.75 * expected.seconds[1])
     figures = figures_for(configuration, expected)
     assert figures is not None
     assert figures.latency == expected.tuned[1]
     kernels = kernels_to_tune(str(tmp_path), configuration)
-    assert [one.kind for one in kernels] == ["product"]
+    assert "product" in {one.kind for one in kernels}
 
 
 def test_a_database_is_read_or_the_configuration_is_refused(tmp_path: Path) -> None:
@@ -360,7 +361,8 @@ def test_the_database_that_was_used_is_written(hlotool: Run, tmp_path: Path) -> 
         "off": "measured", "read": "measured"
     }
     kept = read_database(tmp_path / "out" / DATABASE)
-    assert [entry.choices.given for entry in kept.entries.values()] == [CHOICES]
+    assert kept.entries
+    assert all(entry.choices.given == CHOICES for entry in kept.entries.values())
     said = (tmp_path / "out" / "hlotool.toml").read_text()
     assert ('database = "tuning.jsonl"' in said) == (found["chosen"]["tuning"] == "read")
     (tmp_path / "users.jsonl").write_text("words\n")

@@ -12,7 +12,7 @@ import click
 
 from hlotool.analysis.decision_codes import KINDS, DecisionKind, find_kind
 from hlotool.analysis.decisions import Decision, DecisionLog
-from hlotool.cli.clusters_report import clusters_json, clusters_text, partition_of
+from hlotool.cli.clusters_report import clusters_json, clusters_of_file, clusters_text
 from hlotool.cli.completion import explained
 from hlotool.cli.lint_command import page_of
 from hlotool.cli.options import format_option, strict_option
@@ -148,11 +148,11 @@ def _explain_fusion(file: str, first: str, second: str, passes: str, form: str) 
 
 
 def _explain_clusters(file: str, backend: str, form: str) -> None:
-    cut, fallback = partition_of(file, backend)
+    clusters = clusters_of_file(file, backend)
     if form == "json":
-        click.echo(json.dumps(clusters_json(cut, backend, fallback), indent=1))
+        click.echo(json.dumps(clusters_json(clusters), indent=1))
     else:
-        say(clusters_text(cut, fallback))
+        say(clusters_text(clusters))
 
 
 def _fusion_lines(answer: FusionAnswer) -> list[str]:

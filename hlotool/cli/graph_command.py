@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.cli.clusters_report import partition_of
+from hlotool.cli.clusters_report import clusters_of_file
 from hlotool.cli.completion import backends, computations, instructions
 from hlotool.cli.options import file_argument, form_of, is_given, output_options, strict_option
 from hlotool.cli.output import write_bytes, write_text
@@ -124,7 +124,7 @@ def _draw_clusters(file: str, backend: str, output: str | None, form: str) -> No
         raise click.UsageError("--clusters draws the entry, as it is cut: no other option goes with it")
     if form == "html":
         raise click.UsageError("--clusters makes no page: --format dot, svg, png or pdf")
-    _write(draw_clusters(partition_of(file, backend)[0]), output, form)
+    _write(draw_clusters(clusters_of_file(file, backend).cut), output, form)
 
 
 def _write(text: str, output: str | None, form: str) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.gain import USUAL
 from hlotool.analysis.performance import ModulePrediction, Performance
 from hlotool.codegen.machine import Machine, default_machine
 from hlotool.codegen.prediction import predicted
 from hlotool.driver.cpu import lower
 from hlotool.driver.failures import is_strict
 from hlotool.driver.options import CompileOptions
-from hlotool.ir import Module
+from hlotool.ir import Instruction, Module
 from hlotool.ir.collector import collector_paused
+from hlotool.ir.cut import cut
 from hlotool.ir.depth import room
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.pipeline import parse_pipeline
@@ -18,7 +22,7 @@ from hlotool.passes.framework.steps import Pipeline
 from hlotool.runtime.performance import performance_of
 from hlotool.runtime.pool import default_threads
 
-__all__ = ["Forecast", "predict"]
+__all__ = ["Forecast", "predict", "predicted_apart_and_together"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +70,12 @@ def predict(
         lowered = lower(module, options, False)
         prediction = predicted(lowered, performance, machine, threads)
     return Forecast(module=lowered, prediction=prediction, performance=performance, note=note)
+
+
+def predicted_apart_and_together(instructions: Sequence[Instruction]) -> tuple[float, float]:
+    """The seconds of instructions of one computation with a native call for each, and compiled together.
+
+    The time of calls is that of `hlotool.analysis.gain`.  UnsupportedError and KernelCrash as of `predict`.
+    """
+    apart = [predict(cut([one]).module).seconds + USUAL.call for one in instructions]
+    return sum(apart), predict(cut(instructions).module).seconds + USUAL.call

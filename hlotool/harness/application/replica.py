@@ -160,12 +160,12 @@ def _error(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> float:
 
 def run_replica(job: Job) -> Report:
     """Compile, check, meet the other replicas, run.  UnsupportedError where the configuration cannot be made."""
+    chosen = job.configuration
+    machine = machine_for(chosen.target, chosen.threads)  # as a library has it: a process on few cores sees less cache
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job.cores)
-    chosen = job.configuration
     application = load_application(job.folder)
     cases: dict[str, Case] = pickle.loads((Path(job.folder) / f"case{chosen.batch}").read_bytes())
-    machine = machine_for(chosen.target, chosen.threads)
     programs: list[tuple[Executable, Arrays]] = []
     worst = 0.0
     for name, module in application.modules().items():
