@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -155,25 +154,6 @@ ENTRY e {
 }""")
     assert "vector" in found
     assert "product" not in found
-
-
-def test_narrow_floats_cost_their_rounding() -> None:
-    text = """HloModule narrow
-ENTRY e {
-  a = TYPE[4096] parameter(0)
-  b = TYPE[4096] multiply(a, a)
-  c = TYPE[4096] add(b, a)
-  ROOT d = TYPE[4096] subtract(c, b)
-}"""
-    exact, excess = (
-        replace(V3, numerics=replace(V3.numerics, excess_precision=excess)) for excess in (False, True)
-    )
-    assert "half" not in amounts_of(text.replace("TYPE", "f32"))
-    each, last = (amounts_of(text.replace("TYPE", "bf16"), machine)["half"] for machine in (exact, excess))
-    vectors = 4096 / V3.lanes(32)
-    assert last < each
-    assert each > 3 * 4 * vectors  # three operations are rounded
-    assert last < 3 * 4 * vectors  # one result is
 
 
 def test_short_reductions_do_not_wait_for_each_other() -> None:

@@ -278,7 +278,7 @@ def _work(
     found: defaultdict[str, float] = defaultdict(float)
     block = next((loop.block for loop in loops if loop.lane is not None), 1)
     for node in scope:
-        _count(found, node, lane, machine)
+        found[_kind(node, lane)] += cost(node, lane, machine)
         if node.guards:
             found["guarded"] += cost(node, lane, machine)
     for reduce, body in reduces:
@@ -302,33 +302,10 @@ def _work(
         found["waiting"] += max(0.0, steps * _LATENCY * operations / ahead - cycles)
         found["combined"] += _combining(reduce, machine)
         for node in body:
-            _count(found, node, own, machine, reduce.bound)
+            found[_kind(node, own, reduce.bound)] += cost(node, own, machine)
     found["trips"] += prod(loop.extent for loop in loops[:-1])
     return {kind: amount for kind, amount in found.items() if amount}
 
-
-def _count(
-    found: defaultdict[str, float], node: Node, lane: LoopSpec | None, machine: Machine, bound: Sequence[Atom] = ()
-) -> None:
-    """Add the work of a node, and that of making narrow floats wide and rounding wide ones."""
-    kind, cycles = _kind(node, lane, bound), cost(node, lane, machine)
-    if node.type in _NARROW:
-        vectors = node.trips / (machine.lanes(32) if lane is not None and node.variables & lane.variables else 1)
-        late = machine.numerics.excess_precision  # values are rounded when they are stored
-        rounded = node.kind == "store" if late else kind == "half"
-        if rounded or node.kind in ("load", "store"):
-            native = node.type == "f16" and machine.instructions.half
-            found["half"] += vectors * (_ROUNDING if rounded and not native else _WIDENING)
-        if kind == "half":
-            kind, cycles = "vector", vectors
-    found[kind] += cycles
-
-
-_NARROW = frozenset({"bf16", "f16"})
-"""Types of which arithmetic is that of f32, and rounded."""
-
-_WIDENING, _ROUNDING = 2.0, 8.0
-"""Cycles in which a vector of a narrow type becomes one of f32 or goes to memory, and in which one is rounded to it."""
 
 _SUMS = 8
 """Accumulators of a reduction whose elements are the lanes, about."""
