@@ -1,8 +1,9 @@
 """The figures that are built in, in nanoseconds (`hlotool.analysis.performance`): fitted to half of a corpus of models
 by ``tests/survey_model.py --write``, on one core of a virtual machine.
 
-/proc/cpuinfo there says "Intel(R) Xeon(R) Processor", family 6, model 167, 2.6 GHz; caches are 48 KiB and 2 MiB for each core.
-By that number LLVM calls it rocketlake; but it has avx512_fp16 and amx_tile, as servers have from Sapphire Rapids on.
+/proc/cpuinfo there says "Intel(R) Xeon(R) Processor", family 6, model 167, 2.6 GHz; caches are 48 KiB and 2 MiB for
+each core.  By that number LLVM calls it rocketlake; but it has avx512_fp16 and amx_tile, as servers have from Sapphire
+Rapids on.
 """
 
 from __future__ import annotations
