@@ -45,8 +45,8 @@ from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
 _GOALS = (0.20, 0.50, 0.95)
-_TRUST = 0.1
-"""How many kernels a figure that was built in before counts like, where new ones are fitted."""
+_TRUST = 1.0
+"""How many kernels the mean of a figure that was built in before counts like, where new ones are fitted."""
 
 
 class Timed(NamedTuple):
@@ -164,10 +164,13 @@ def report(kernels: Sequence[Timed], performance: Performance, rows: int) -> boo
 
 
 def write(level: str, kernels: Sequence[Timed], before: Performance) -> Performance:
-    """Fit the figures of a level to the first half of the models, and write them where they are built in."""
+    """Fit the figures of a level to the first half of the models, near the mean of those of all levels, and write them
+    where they are built in."""
     names = sorted({k.model for k in kernels})
     seen = [Sample(k.amounts, k.nanoseconds) for k in kernels if k.model in set(names[::2])]
-    fit = {name: float(f"{figure:.3g}") for name, figure in fitted(seen, before.figures, _TRUST).items()}
+    levels = figures.BUILT_IN.values()
+    prior = {name: math.prod(level[name] for level in levels) ** (1 / len(levels)) for name in before.figures}
+    fit = {name: float(f"{figure:.3g}") for name, figure in fitted(seen, prior, _TRUST).items()}
     built_in = {**figures.BUILT_IN, level: fit}
     path = Path(figures.__file__)
     head = path.read_text(encoding="utf-8").partition("BUILT_IN: ")[0]

@@ -115,6 +115,52 @@ ENTRY e {
     assert "read memory" not in alone.kernels[0].amounts
 
 
+def amounts_of(text: str, machine: Machine = V3) -> dict[str, float]:
+    """The work of the one kernel of a module."""
+    (kernel,) = predict(parse(text), machine=machine, threads=1, performance=built_in(machine, 1)).prediction.kernels
+    return dict(kernel.amounts)
+
+
+def test_a_product_of_two_vectors_takes_a_step_for_each_vector_of_terms() -> None:
+    found = amounts_of("""HloModule thin
+ENTRY e {
+  a = f32[1,4000] parameter(0)
+  b = f32[4000,1] parameter(1)
+  ROOT d = f32[1,1] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}""")
+    assert found["tile"] == 1
+    assert 4000 / V3.lanes(32) / 2 <= found["tile step"] <= 4000 / V3.lanes(32) * 2
+
+
+def test_tiles_at_the_edge_count_for_what_they_have() -> None:
+    steps = [amounts_of(f"""HloModule edge
+ENTRY e {{
+  a = f32[{rows},200] parameter(0)
+  b = f32[200,256] parameter(1)
+  ROOT d = f32[{rows},256] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}""")["tile step"] for rows in (60, 61, 120)]  # fmt: skip
+    assert steps[0] < steps[1] < 1.2 * steps[0]
+    assert steps[2] == pytest.approx(2 * steps[0], rel=0.1)
+
+
+def test_short_reductions_do_not_wait_for_each_other() -> None:
+    def waiting(rows: int, columns: int) -> float:
+        return amounts_of(f"""HloModule sums
+add {{
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT z = f32[] add(x, y)
+}}
+ENTRY e {{
+  a = f32[{rows},{columns}] parameter(0)
+  o = f32[] constant(0)
+  ROOT r = f32[{columns}] reduce(a, o), dimensions={{0}}, to_apply=add
+}}""").get("waiting", 0.0)
+
+    assert waiting(4000, 4) >= 4000  # one vector of sums, each addition behind the one before
+    assert waiting(4, 4000) == 0
+
+
 def test_the_fit_finds_the_figures_that_made_the_times() -> None:
     truth = {"start": 20.0, "vector": 0.5, "read L2": 0.01}
     works = [{"start": 1.0, "vector": v, "read L2": b} for v in (1.0, 100.0, 9000.0) for b in (1.0, 1e4, 1e6)]

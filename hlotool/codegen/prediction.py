@@ -111,7 +111,7 @@ class _Walk:
             for level, share in self._shares(storage):
                 _add(amounts, f"read {level}", moved * share)
                 if level != "L1" and moved:
-                    amounts[f"array {level}"] = max(amounts.get(f"array {level}", 0.0), share)
+                    _add(amounts, f"array {level}", share)
                     _add(amounts, f"lines {level}", share * min(_FIRST_LINES, moved / LINE))
         for storage, moved in written.items():
             for level, share in self._shares(storage):

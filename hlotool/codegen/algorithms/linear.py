@@ -37,6 +37,8 @@ __all__ = ["Matrix", "conjugate", "emit_cholesky", "emit_triangular_solve", "mul
 _PANEL: Annotated[int, Threshold("columns")] = 16
 """Columns that are factored together; what is right of them is updated once for all of them."""
 _ROWS: Annotated[int, Threshold("rows")] = 4  # that are updated or solved together
+_COLUMN_NS: Annotated[float, Threshold("nanoseconds")] = 30.0
+"""Of the root and the division of a column, for which all that follows waits."""
 
 Number = tuple[Vector, ...]
 """The real part and, of a complex number, the imaginary part, so that one text serves all types."""
@@ -153,7 +155,8 @@ def emit_cholesky(name: str, instruction: Instruction, machine: Machine, in_plac
     work = n**3 / 3 / lanes * (4 if is_complex(element_type) else 1)
     batch = prod(shape.dimensions[:-2])
     return item_kernel(
-        Unit(machine), name, factor, arguments=2, items=batch, slot=slot, cost=work * 0.5 + n * n
+        Unit(machine), name, factor, arguments=2, items=batch, slot=slot,
+        cost=work * 0.5 + n * n + n * _COLUMN_NS,
     )  # fmt: skip
 
 

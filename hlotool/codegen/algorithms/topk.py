@@ -7,6 +7,7 @@ comparisons.  Order: XLA's total order of floats (-NaN < -inf < -0 < 0 < inf < N
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from hlotool.analysis.thresholds import Threshold
@@ -30,6 +31,8 @@ _LIST: Annotated[int, Threshold("elements")] = 32
 """Up to this k a sorted list is kept."""
 _SLACK: Annotated[int, Threshold("elements")] = 512
 """Records that a buffer holds above k before it is cut."""
+_OFFER_NS: Annotated[float, Threshold("nanoseconds")] = 5.0
+"""Of an element that is among the best so far, which no processor foresees."""
 _HEADER = 64
 """Bytes at the start of a task's scratch: the number of records."""
 
@@ -109,7 +112,9 @@ def emit_topk(name: str, instruction: Instruction, machine: Machine, in_place: b
             cut(own.f, own)
         _write(selection, own + _HEADER, data, arrays[1:], row)
 
-    choosing = k * k / 4 if small else 2 * records.sort_cost(capacity)
+    offers = min(length, k * (1 + math.log(length / min(k, length))))  # of a row in random order
+    cuts = 1 + offers / max(1, capacity - k)
+    choosing = offers * (_OFFER_NS + k / 8) if small else offers * _OFFER_NS + cuts * records.sort_cost(capacity)
     return item_kernel(
         unit, name, search, arguments=3, items=shape.size // length, slot=slot,
         cost=0.1 * length * bits / 32 + choosing,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -271,8 +272,9 @@ def _work(
     loops: Sequence[LoopSpec], scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]],
     lane: LoopSpec | None, machine: Machine,
 ) -> dict[str, float]:  # fmt: skip
-    """What loops do, by kind: cycles of operations and of accesses, trips of the loops around the innermost one,
-    additions that wait for the one before, and results of reductions whose lanes have to be put together."""
+    """What loops do, by kind: cycles of operations and of accesses, trips of the loops around the innermost one, and of
+    reductions their results, the cycles in which additions wait for the one before longer than the rest takes, and
+    those in which lanes are put together."""
     found: defaultdict[str, float] = defaultdict(float)
     block = next((loop.block for loop in loops if loop.lane is not None), 1)
     for node in scope:
@@ -280,18 +282,24 @@ def _work(
         if node.guards:
             found["guarded"] += cost(node, lane, machine)
     for reduce, body in reduces:
-        elements = reduce.trips * prod(atom.high - atom.low + 1 for atom in reduce.bound)
         own: LoopSpec | None = lane
+        length = prod(atom.high - atom.low + 1 for atom in reduce.bound)
+        operations = max(1, _operations(reduce))
         if lane is not None and reduce.variables & lane.variables:
-            together = block
-            found["results"] += reduce.trips / block
+            results = reduce.trips / block
+            steps = results * length
         else:
             choices = (None, *map(plain, reduce.bound))
             own = min(choices, key=lambda loop: sum(cost(n, loop, machine) for n in body))
-            together = 1 if own is None else min(own.extent, machine.lanes(_bits_of(body)) * _SUMS)
-            found["results"] += reduce.trips
-            found["horizontal"] += reduce.trips if own is not None else 0
-        found["waiting"] += elements / max(1, together)
+            results, steps = float(reduce.trips), reduce.trips * float(length)
+            if own is not None:
+                lanes = min(own.extent, machine.lanes(_bits_of(body)))
+                steps /= min(own.extent, lanes * _SUMS)
+                found["horizontal"] += results * operations * 2 * math.log2(max(2, lanes))
+        found["results"] += results
+        cycles = sum(cost(node, own, machine) for node in body)
+        ahead = max(1.0, min(results, _AHEAD * results / max(1.0, cycles)))
+        found["waiting"] += max(0.0, steps * _LATENCY * operations / ahead - cycles)
         found["combined"] += _combining(reduce, machine)
         for node in body:
             found[_kind(node, own, reduce.bound)] += cost(node, own, machine)
@@ -301,6 +309,12 @@ def _work(
 
 _SUMS = 8
 """Accumulators of a reduction whose elements are the lanes, about."""
+
+_LATENCY = 2.0
+"""Cycles until a sum can go on."""
+
+_AHEAD = 256
+"""Instructions that a processor looks ahead, about: short reductions do not wait for each other."""
 
 
 def _bits_of(body: Sequence[Node]) -> int:
@@ -349,9 +363,14 @@ _FUNCTIONS = {
 
 def _combining(reduce: Node, machine: Machine) -> float:
     """Cycles of all applications of a computation of several operations, which no other node stands for."""
-    operations = sum(1 for i in reduce.computation or () if i.has("elementwise"))
+    operations = _operations(reduce)
     elements = reduce.trips * prod(a.high - a.low + 1 for a in reduce.bound)
     return elements * operations / machine.lanes(32) if operations > 1 else 0.0
+
+
+def _operations(reduce: Node) -> int:
+    """Of the computation that a reduction applies."""
+    return sum(1 for i in reduce.computation or () if i.has("elementwise"))
 
 
 def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node], time: float) -> int:

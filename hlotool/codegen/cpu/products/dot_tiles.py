@@ -62,4 +62,4 @@ def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: Ti
     f.finish()
 
 
-DOT_PRODUCTS = Microkernel(begin=tile_functions(_emit), columns_together=lambda arithmetic: 1)
+DOT_PRODUCTS = Microkernel(begin=tile_functions(_emit), columns_together=lambda arithmetic: 1, along=True)

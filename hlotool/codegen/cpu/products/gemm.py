@@ -43,17 +43,54 @@ def emit_product(unit: Unit, name: str, product: Product, microkernel: Microkern
     arithmetic = product.nanoseconds / microkernel.speed
     right = product.n * product.depth * math.prod(product.batch[d] for d in product.own)
     reading = right * product.arithmetic.element.bytes / _BYTES
-    unit.count({"planned": time, "planned product": max(arithmetic, reading), **_work(product, microkernel.speed)})
+    unit.count({"planned": time, "planned product": max(arithmetic, reading), **_work(product, microkernel)})
     return Step(name, math.prod(d.extent for d in blocking.tasks), max(arithmetic, reading) + time)
 
 
-def _work(product: Product, speed: float) -> dict[str, float]:
-    """Tiles, and the steps of their sums: as long as the busier of multiply-adds and loads, and no less than it takes
-    until a sum can go on."""
-    rows, vectors = product.tile.rows, max(1, product.tile.columns // product.arithmetic.columns)
-    tiles = float(product.items) * -(-product.m // rows) * -(-product.n // product.tile.columns)
-    cycles = max(rows * vectors * product.arithmetic.components**2, (rows + vectors) / 2, 4.0) / speed
-    return {"tile": tiles, "tile step": tiles * product.depth * cycles}
+def _work(product: Product, microkernel: Microkernel) -> dict[str, float]:
+    """Tiles, and the cycles of their work: of multiply-adds and of loads, two of which begin in a cycle, and no less
+    than it takes until a sum can go on, unless tiles are so short that several are worked on at a time; of writing and
+    rounding vectors of the result; and of adding the lanes of sums."""
+    arithmetic, stored = product.arithmetic, product.c.element
+    lanes, parts = (arithmetic.lanes if microkernel.along else 1), arithmetic.components
+    steps = -(-product.depth * parts // lanes) if microkernel.along else product.depth
+    found = dict.fromkeys(("tile", "tile step", "access", "half", "horizontal"), 0.0)
+    for rows, down in _cut(product.m, product.tile.rows):
+        for columns, beside in _cut(product.n, product.tile.columns):
+            tiles = float(product.items) * down * beside
+            across = columns if microkernel.along else -(-columns // arithmetic.columns)
+            adds, loads, sums = rows * across * parts**2, rows + across, rows * across
+            waiting = _LATENCY * (1 if not microkernel.along else max(1, sums) / max(8, sums))
+            ahead = max(1.0, min(tiles, _AHEAD / (steps * (adds + loads))))
+            cycles = max(adds / 2, loads / 2, waiting / ahead) / microkernel.speed
+            found["tile"] += tiles
+            found["tile step"] += tiles * steps * cycles
+            found["access"] += tiles * sums * (_SPILLED if microkernel.speed > 1 else _STORE)
+            found["half"] += tiles * sums * _ROUNDING if stored.storage != arithmetic.type else 0.0
+            found["horizontal"] += tiles * sums * _HORIZONTAL if microkernel.along else 0.0
+    return {kind: amount for kind, amount in found.items() if amount}
+
+
+def _cut(extent: int, tile: int) -> list[tuple[int, int]]:
+    """Sizes of tiles along a dimension, and how many there are of each."""
+    whole, rest = divmod(extent, tile)
+    return [(size, count) for size, count in ((tile, whole), (rest, 1)) if size and count]
+
+
+_LATENCY = 4.0
+"""Cycles until a sum can go on."""
+
+_AHEAD = 256
+"""Instructions that a processor looks ahead, about."""
+
+_STORE, _SPILLED = 1.5, 4.5
+"""Cycles in which a vector of the result is written: from a vector register; from one of tiles, by way of memory."""
+
+_ROUNDING = 8.0
+"""Cycles in which a vector is rounded to a narrow type."""
+
+_HORIZONTAL = 8.0
+"""Cycles in which the lanes of a vector are added."""
 
 
 class _StepWriter:

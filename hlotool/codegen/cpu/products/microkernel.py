@@ -80,7 +80,8 @@ class Microkernel:
     what writes a tile function.  `accumulates` says whether sums can be added to what the result holds, `keeps_rows`
     whether the first rows of a tile can be left as they are.  A tile computes a multiple of `columns_together` columns;
     it is 0 where none of them may be there already.  `speed` is how many times as fast as vectors it is.  Where the
-    functions that it calls do all of the work, steps that call them are `plumbing`.
+    functions that it calls do all of the work, steps that call them are `plumbing`.  With `along` vectors run along the
+    sum.
     """
 
     begin: Callable[[Function, str, Product, Blocking], Calls]
@@ -89,6 +90,7 @@ class Microkernel:
     columns_together: Callable[[Arithmetic], int] = lambda arithmetic: arithmetic.columns
     speed: float = 1.0
     plumbing: bool = True
+    along: bool = False
 
 
 class TileArguments(NamedTuple):
