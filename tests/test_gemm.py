@@ -52,6 +52,10 @@ with_pairs = [
     )),
 ]
 bf16_machines = pytest.mark.parametrize("machine", with_pairs)
+# Bytes are multiplied four at a time in tiles, and in vectors of each width.
+_VECTORS = [replace(named("host"), vector_bits=bits) for bits in (512, 256, 128) if bits <= host().vector_bits]
+BYTE_MACHINES = [machine for machine in [host(), *_VECTORS] if machine.has_byte_tiles or machine.has_dot_bytes]
+with_bytes = pytest.mark.skipif(not BYTE_MACHINES, reason="this processor has neither VNNI nor AMX-INT8")
 every_machine = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: f"{machine.vector_bits}")
 
 
@@ -348,6 +352,87 @@ def test_narrow_integers_are_multiplied_in_pairs() -> None:
         assert "pmadd" in emit_dot("dot", spec, named(level)).text
         assert "pmadd" not in emit_dot("dot", dense(64, 64, 64, ("u16", "u8", "s32", "s32")), named(level)).text
     assert "pmadd" not in emit_dot("dot", spec, named("aarch64")).text
+
+
+BYTES = ["s8", "u8", "s4", "u4"]
+
+
+def extreme(generator: np.random.Generator, kind: str, shape: Sequence[int]) -> Array:
+    """Any numbers of a type, and every third one of the two that are furthest from zero."""
+    bits = int(kind[1:])
+    low = 0 if kind[0] == "u" else -(1 << (bits - 1))
+    high = low + (1 << bits) - 1
+    values = generator.integers(low, high + 1, shape)
+    return np.where(generator.random(shape) < 0.3, generator.choice([low, high], shape), values)
+
+
+def check_bytes(
+    machine: Machine, lhs: tuple[str, Array], rhs: tuple[str, Array], kind: str, orders: Sequence[Any]
+) -> None:
+    """All bits of a product of narrow integers."""
+    arrays = [side.astype(DTYPES[name]) for name, side in (lhs, rhs)]
+    got = multiply(*arrays, machine, (lhs[0], rhs[0], kind, "s32"), orders, 3)
+    np.testing.assert_array_equal(got, (lhs[1] @ rhs[1]).astype(DTYPES[kind]))
+
+
+@with_bytes
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 3), st.integers(1, 70), st.integers(1, 150), st.integers(1, 150), st.integers(1, 3),
+    st.permutations(range(3)), st.permutations(range(3)), st.permutations(range(3)),
+    st.sampled_from(BYTES), st.sampled_from(BYTES), st.sampled_from(["s8", "u16", "s32"]),
+)
+def test_bytes_of_any_shape_and_order(
+    which: int, m: int, n: int, k: int, batch: int, left: list[int], right: list[int], to: list[int],
+    lhs_type: str, rhs_type: str, kind: str,
+) -> None:
+    generator, machine = np.random.default_rng(m), BYTE_MACHINES[which % len(BYTE_MACHINES)]
+    lhs, rhs = extreme(generator, lhs_type, (batch, m, k)), extreme(generator, rhs_type, (batch, k, n))
+    check_bytes(machine, (lhs_type, lhs), (rhs_type, rhs), kind, (left, right, to))
+
+
+@with_bytes
+@pytest.mark.parametrize("types", itertools.product(["s8", "u8"], repeat=2), ids="-".join)
+def test_bytes_around_the_edges_of_tiles(types: tuple[str, str]) -> None:
+    """Rows, columns and terms about one and two tile registers, in the two ways that operands mostly lie."""
+    generator = np.random.default_rng(7)
+    sizes = [(15, 17, 63), (16, 16, 64), (17, 15, 65), (31, 33, 127), (32, 32, 128), (33, 31, 129), (8, 64, 4)]
+    for machine, (m, n, k), right in itertools.product(BYTE_MACHINES, sizes, ((0, 1), (1, 0))):
+        lhs, rhs = extreme(generator, types[0], (m, k)), extreme(generator, types[1], (k, n))
+        check_bytes(machine, (types[0], lhs), (types[1], rhs), "s32", ((0, 1), right, (0, 1)))
+
+
+@with_bytes
+@pytest.mark.parametrize("types", itertools.product(["s8", "u8"], repeat=2), ids="-".join)
+def test_long_sums_of_bytes_wrap(types: tuple[str, str]) -> None:
+    """The numbers furthest from zero, so many of them that their products do not fit 32 bits."""
+    worst = {"s8": -128, "u8": 255}
+    for machine, k in itertools.product(BYTE_MACHINES, (70_001, 140_000)):
+        lhs, rhs = np.full((9, k), worst[types[0]]), np.full((k, 33), worst[types[1]])
+        assert abs(int(lhs[0] @ rhs[:, 0])) > 1 << 30
+        check_bytes(machine, (types[0], lhs), (types[1], rhs), "s32", ((0, 1), (0, 1), (0, 1)))
+
+
+def test_bytes_are_multiplied_by_what_the_processor_has() -> None:
+    triple = "x86_64-unknown-linux-gnu"
+    zen = Machine(triple, "znver4", "+avx512f,+avx512vl,+avx512vnni", 512)
+    tiles = Machine(triple, "sapphirerapids", "+avx512vnni,+amx-tile,+amx-int8", 512)
+    lake = Machine(triple, "alderlake", "+avx2,+avxvnni", 256)
+    for left, right in itertools.product("su", repeat=2):
+        spec = dense(64, 64, 70, (f"{left}8", f"{right}8", "s32", "s32"))
+        assert f"tdpb{left}{right}d" in emit_dot("dot", spec, tiles).text
+        assert "vpdpbusd.512" in emit_dot("dot", spec, zen).text
+        assert "vpdpbusd.256" in emit_dot("dot", spec, lake).text
+        thin = view((), 4, 64, 70, (70, 1), (1, 70), (64, 1), spec.types)
+        assert "vpdpbusd.512" in emit_dot("dot", thin, tiles).text
+        older = emit_dot("dot", spec, replace(lake, features="+avx2")).text
+        assert "pmadd.wd" in older
+        assert "vpdpbusd" not in older
+    wide = dense(64, 64, 70, ("s16", "s8", "s32", "s32"))
+    for machine in (tiles, zen, lake):
+        assert "pmadd" in emit_dot("dot", wide, machine).text
+    # Objects for other programs to link do not rely on what this process was granted.
+    assert "+amx-int8" not in named("host").features
 
 
 @every_machine

@@ -171,6 +171,12 @@ FRAMEWORK_COMPARATOR = """less {{
   ROOT r = pred[] compare(ca, cb), direction=LT, type=TOTALORDER
 }}
 """
+LATE_COMPARATOR = "\n".join(
+    line for line in FRAMEWORK_COMPARATOR.replace("  ca =", "  na = pred[] compare(sa, sa), direction=NE\n  ca =")
+    .replace("  cb =", "  nb = pred[] compare(sb, sb), direction=NE\n  cb =").splitlines()
+    if "compare(a, a)" not in line and "compare(b, b)" not in line
+)
+"""The same, which looks for NaNs among what has its zeros made equal."""
 UNUSED = "c = s32[] parameter(2)\n d = s32[] parameter(3)"
 
 
@@ -206,8 +212,9 @@ def test_sort_by_one_key_carries_the_payload(kind: str, cpu: str) -> None:
         np.testing.assert_array_equal(got[0], np.take_along_axis(key, order, dimension))
 
 
+@pytest.mark.parametrize("comparator", [FRAMEWORK_COMPARATOR, LATE_COMPARATOR], ids=["early", "late"])
 @pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "f16"])
-def test_sort_of_floats_as_frameworks_write_it(kind: str) -> None:
+def test_sort_of_floats_as_frameworks_write_it(kind: str, comparator: str) -> None:
     """Zeros are equal and keep their order, NaNs come last: on one operand and on two."""
     values = noise(kind, [20000])
     values[::7] = -0.0
@@ -215,11 +222,11 @@ def test_sort_of_floats_as_frameworks_write_it(kind: str) -> None:
     values[5::70] = np.nan
     values[6::70] = -np.inf
     order = np.argsort(values.astype(np.float64), kind="stable")
-    single = sort_module([kind], [20000], 0, FRAMEWORK_COMPARATOR.format(kind, ""))
+    single = sort_module([kind], [20000], 0, comparator.format(kind, ""))
     assert recognise(single.entry.root.attributes["to_apply"])
     (got,) = run(single.entry.root, [values])
     assert np.array_equal(got.view(f"u{got.itemsize}"), values[order].view(f"u{got.itemsize}"))
-    pair = sort_module([kind, "s32"], [20000], 0, FRAMEWORK_COMPARATOR.format(kind, UNUSED))
+    pair = sort_module([kind, "s32"], [20000], 0, comparator.format(kind, UNUSED))
     np.testing.assert_array_equal(run(pair.entry.root, [values, np.arange(20000, dtype=np.int32)])[1], order)
 
 

@@ -113,6 +113,19 @@ class Machine:
         return self._has_avx512 and self.has("amx-bf16")
 
     @property
+    def has_byte_tiles(self) -> bool:
+        """Whether there are registers for tiles of bytes, and this process may use them."""
+        return self._has_avx512 and self.has("amx-int8")
+
+    @property
+    def has_dot_bytes(self) -> bool:
+        """Whether vectors have dot products of four bytes, unsigned by signed."""
+        if self.architecture != "x86_64":
+            return False
+        wide = self.has("avx512vnni") and (self._has_avx512 or self.has("avx512vl"))
+        return wide or (self.has("avxvnni") and not self._has_avx512)
+
+    @property
     def has_bf16_pairs(self) -> bool:
         """Whether dot products of bf16 pairs are fast.
 
@@ -156,8 +169,8 @@ def _processor() -> Machine:
         found = binding.get_host_cpu_features()
     except RuntimeError:  # LLVM cannot ask this processor: what its name says has to do
         found = binding.targets.FeatureMap()
-    if found.get("amx-bf16") and not may_use_tiles():
-        found["amx-bf16"] = False
+    if any(found.get(name) for name in _TILES) and not may_use_tiles():
+        found.update(dict.fromkeys(_TILES, False))
     machine = Machine(
         triple=binding.get_process_triple() + system().suffix,
         cpu=binding.get_host_cpu_name(),
@@ -244,7 +257,10 @@ def _family(triple: str) -> str:
 
 def without_tiles(machine: Machine) -> Machine:
     """The same processor without its tile registers."""
-    return replace(machine, features=machine.features.replace("+amx-bf16", "-amx-bf16"))
+    features = machine.features
+    for name in _TILES:
+        features = features.replace(f"+{name}", f"-{name}")
+    return replace(machine, features=features)
 
 
 def _triple(changes: list[str], usual: str) -> tuple[str, list[str]]:
@@ -279,6 +295,9 @@ def _convention(triple: str) -> tuple[str, str, bool]:
     known = next((word for word in ("windows", "apple", "wasm") if word in system), "")
     return _family(triple), known, system.endswith("-elf")
 
+
+_TILES = ("amx-bf16", "amx-int8")
+"""Features that say what tile registers multiply."""
 
 _LEVELS = {"x86-64": 128, "x86-64-v2": 128, "x86-64-v3": 256, "x86-64-v4": 512}
 """The levels of the x86-64 psABI, with the vectors that each has."""

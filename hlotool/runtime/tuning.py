@@ -90,7 +90,8 @@ def target_key(machine: Machine) -> str:
     """All that code generation asks of a processor, as far as choices depend on it."""
     traits = [machine.architecture or machine.triple.partition("-")[0], f"v{machine.vector_bits}"]
     words = {
-        "tiles": machine.has_tiles, "pairs": machine.has_bf16_pairs, "portable": machine.portable,
+        "tiles": machine.has_tiles, "byte-tiles": machine.has_byte_tiles, "dot-bytes": machine.has_dot_bytes,
+        "pairs": machine.has_bf16_pairs, "portable": machine.portable,
         "excess": machine.numerics.excess_precision, "flush": machine.numerics.flush_denormals,
     }  # fmt: skip
     traits += [word for word, there in words.items() if there]

@@ -128,8 +128,11 @@ def _side(value: Instruction) -> tuple[int, bool] | None:
     is_zero, zero, parameter = (_plain(o) for o in rest.operands)
     if not (_is_compare(is_zero, "EQ") and _constant(zero, lambda v: v == 0) and parameter.opcode == "parameter"):
         return None
-    tested = {id(_plain(o)) for o in is_nan.operands} | {id(_plain(is_zero.operands[0]))}
-    if tested != {id(parameter)} or not _constant(_plain(is_zero.operands[1]), lambda v: v == 0):
+    # What has zeros made equal is NaN where the parameter is: either may be tested for that.
+    tested = {id(_plain(o)) for o in is_nan.operands}
+    if not tested <= {id(parameter), id(rest)} or _plain(is_zero.operands[0]) is not parameter:
+        return None
+    if not _constant(_plain(is_zero.operands[1]), lambda v: v == 0):
         return None
     return parameter.parameter_number, True
 

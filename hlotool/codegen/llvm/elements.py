@@ -5,7 +5,7 @@ A product reads its operands in their *storage* type, multiplies and adds in the
 
 Where the processor multiplies bf16 numbers in pairs (AVX512-BF16), a *pair* of neighbours along the sum is an
 element of its own, "bf16x2": 32 bits that travel as one float and that only `multiply_add` looks into.  Pairs of
-integers of 16 bits ("s16x2") travel as an i32.
+integers of 16 bits ("s16x2") and four of 8 bits ("bytes x4") travel as an i32.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from hlotool.ir import UnsupportedError
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "alternating", "arithmetic", "complex_sums",
-    "element", "load", "multiplies_bf16x3", "multiplies_pairs", "multiplies_shorts", "multiplies_tiles",
-    "multiply_add", "narrow", "plus", "store", "sum_of_lanes", "swapped", "widen",
+    "BYTES", "PAIR", "PAIR_OF_BF16X3", "PAIR_OF_SHORTS", "Arithmetic", "Element", "alternating", "arithmetic",
+    "complex_sums", "element", "load", "multiplies_bf16x3", "multiplies_byte_tiles", "multiplies_bytes",
+    "multiplies_pairs", "multiplies_shorts", "multiplies_tiles", "multiply_add", "narrow", "plus", "store",
+    "sum_of_lanes", "surplus", "swapped", "widen",
 ]  # fmt: skip
 
 
@@ -51,10 +52,17 @@ class Arithmetic:
     complex: bool = False
     pairs: bool = False  # elements of the operands are pairs of bf16 or s16: two multiply-adds per lane
     bf16x3: bool = False  # these are pairs of f32 numbers, each in three bf16 numbers: see `bf16x3`
+    bytes: tuple[str, ...] = ()  # elements of the operands are four of these types, s8 or u8, for the left and right
+    flipped: bool = False  # numbers of the left operand had their top bits flipped, see `multiply_add`
 
     @property
     def components(self) -> int:
         return 2 if self.complex else 1
+
+    @property
+    def together(self) -> int:
+        """Terms of a sum in an element of the operands."""
+        return 4 if self.bytes else 2 if self.pairs else 1
 
     @property
     def columns(self) -> int:
@@ -64,6 +72,8 @@ class Arithmetic:
     @property
     def element(self) -> Element:
         """The element whose memory form is this arithmetic's own."""
+        if self.bytes:
+            return BYTES
         if self.pairs:
             return PAIR_OF_BF16X3 if self.bf16x3 else PAIR if self.type == "float" else PAIR_OF_SHORTS
         names = {"float": ("f32", "c64"), "double": ("f64", "c128"), "i32": ("s32", ""), "i64": ("s64", "")}
@@ -72,6 +82,7 @@ class Arithmetic:
 
 PAIR = Element("bf16x2", "float", "float", 4)
 PAIR_OF_SHORTS = Element("s16x2", "signed", "i32", 4)
+BYTES = Element("bytes x4", "signed", "i32", 4)
 PAIR_OF_BF16X3 = Element("bf16x2x3", "float", "float", 12)
 _FLOATS = {"f16": ("i16", 2), "bf16": ("i16", 2), "f32": ("float", 4), "f64": ("double", 8)}
 _COMPLEX = {"c64": ("float", 4), "c128": ("double", 8)}
@@ -118,6 +129,20 @@ def multiplies_shorts(lhs: str, rhs: str, accumulate: str, machine: Machine) -> 
     """
     fit = {lhs, rhs} <= {"s2", "u2", "s4", "u4", "s8", "u8", "s16"}
     return fit and accumulate == "s32" and machine.instructions.short_pairs
+
+
+def multiplies_bytes(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
+    """Whether `machine` has dot products of four bytes (VNNI), and they serve a product of these element types."""
+    return machine.has_dot_bytes and _fit_bytes(lhs, rhs, accumulate)
+
+
+def multiplies_byte_tiles(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
+    """Whether `machine` multiplies tiles of bytes, and they serve a product of these element types."""
+    return machine.has_byte_tiles and _fit_bytes(lhs, rhs, accumulate)
+
+
+def _fit_bytes(lhs: str, rhs: str, accumulate: str) -> bool:
+    return {lhs, rhs} <= {"s2", "u2", "s4", "u4", "s8", "u8"} and accumulate == "s32"
 
 
 def multiplies_tiles(lhs: str, rhs: str, accumulate: str, machine: Machine) -> bool:
@@ -202,8 +227,15 @@ def multiply_add(arithmetic: Arithmetic, x: Vector, y: Vector, to: Vector) -> Ve
 
     Pairs of bf16 add both their products, in f32 with rounding to nearest; VDPBF16PS takes subnormal numbers
     for zeros, operands and sums alike.  Pairs of s16 add both theirs by PMADDWD.
+
+    Bytes add four products by VPDPBUSD, which multiplies unsigned numbers by signed ones.  Where both operands are of
+    one kind, the left one was `flipped` into the other: its numbers are 128 more, or less, than they were.  The sums
+    are then too large by `surplus`.
     """
     f, lanes = x.f, x.lanes
+    if arithmetic.bytes:
+        first, second = (x, y) if arithmetic.bytes[0] == "u8" else (y, x)
+        return x.named(f.intrinsic(x.type, f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", [to, first, second]))
     if arithmetic.pairs:
         halves = Vector(f, "bfloat" if x.is_float else "i16", 2 * lanes, "")
         both = [halves.let(f"bitcast {value.type} {value.name} to {halves.type}") for value in (x, y)]
@@ -213,6 +245,11 @@ def multiply_add(arithmetic: Arithmetic, x: Vector, y: Vector, to: Vector) -> Ve
     if x.is_float:
         return x.call("fmuladd", y, to)
     return plus(arithmetic, x & y if arithmetic.boolean else x * y, to)
+
+
+def surplus(arithmetic: Arithmetic, y: Vector, to: Vector) -> Vector:
+    """`to`, and what four more terms add to sums that are too large, because the left numbers were flipped."""
+    return multiply_add(arithmetic, y.like(-0x7F7F7F80), y, to)
 
 
 _PAIRS_OF_SHORTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}

@@ -65,6 +65,7 @@ def choose_tile(
         # many where they would cost a sum; products too where they are not fused with the addition.
         spare = 2 if machine.registers == 32 else 3 if arithmetic.complex else 1 if vectors == 3 else 2
         spare = 6 if machine.instructions.overwrites else spare
+        spare += (vectors + 1) * arithmetic.flipped
         highest = (machine.registers - vectors - spare) // (vectors * arithmetic.components)
         if highest < 1 or (in_lines and vectors * width * arithmetic.element.bytes % LINE):
             continue

@@ -6,7 +6,8 @@ vectors of the right one (`vector_tiles`); large ones pack what is not laid out 
 
 Products of bf16 numbers on processors that multiply them in pairs, and of integers that fit 16 bits, are products of
 matrices half as deep whose elements are pairs: rows that lie along k are those already, anything else is copied into
-pairs, and an odd k is filled up with zeros.
+pairs, and an odd k is filled up with zeros.  Integers that fit 8 bits are multiplied four at a time in the same way,
+where the processor does that.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ from hlotool.codegen.llvm.elements import (
     arithmetic,
     element,
     multiplies_bf16x3,
+    multiplies_byte_tiles,
+    multiplies_bytes,
     multiplies_pairs,
     multiplies_shorts,
     multiplies_tiles,
@@ -142,10 +145,17 @@ class _Dot:
         inner = self._runs_along_terms()
         if multiplies_bf16x3(lhs, rhs, sums, self.machine) and self._serves_bf16x3():
             return self._emit_bf16x3()
+        large = min(self.m, self.k) >= _PAIRED
+        if multiplies_byte_tiles(lhs, rhs, sums, self.machine) and not inner and large:
+            self._group_bytes(inner, tiles=True)
+            return self._emit_outer(True)
+        if multiplies_bytes(lhs, rhs, sums, self.machine) and (inner or large):
+            self._group_bytes(inner, tiles=False)
+            return self._emit_inner() if inner else self._emit_outer(False)
         pairs = multiplies_pairs(lhs, rhs, sums, self.machine)
         shorts = multiplies_shorts(lhs, rhs, sums, self.machine) and not self.has_prologue and not inner
         tiles = multiplies_tiles(lhs, rhs, sums, self.machine) and not inner and self.k % (2 * SIDE) == 0
-        if (pairs and inner) or ((pairs or tiles or shorts) and min(self.m, self.k) >= _PAIRED):
+        if (pairs and inner) or ((pairs or tiles or shorts) and large):
             self._pair(inner, tiles)
         else:
             tiles = False
@@ -171,6 +181,19 @@ class _Dot:
         self.a = self.operands.pair("pair_lhs", self.a, self.m, self.k, inner or tiles)
         self.b = _turned(self.operands.pair("pair_rhs", _turned(self.b), self.n, self.k, inner))
         self.k = -(-self.k // 2)
+
+    def _group_bytes(self, inner: bool, tiles: bool) -> None:
+        """Make the operands fours of bytes."""
+        left, right = ("s8" if matrix.element.kind == "signed" else "u8" for matrix in (self.a, self.b))
+        flipped, least = not tiles and left == right, SIDE if tiles else 1
+        if flipped:
+            left = "s8" if left == "u8" else "u8"
+        self.operands.arithmetic = replace(self.arithmetic, bytes=(left, right), flipped=flipped)
+        operands, along = self.operands, inner or tiles
+        self.a = operands.bytes("bytes_lhs", self.a, self.m, self.k, left=True, along=along, least=least)
+        turned = operands.bytes("bytes_rhs", _turned(self.b), self.n, self.k, left=False, along=inner, least=least)
+        self.b = _turned(turned)
+        self.k = -(-self.k // (4 * least)) * least
 
     def _product(self, tile: TileShape) -> Product:
         """The product of the operands as they are by now."""
@@ -296,7 +319,8 @@ class _Dot:
         if not a.partner and not pays:
             return
         if turned:
-            packed, _ = self.operands.pack_panels("pack_lhs", _turned(a), (k,), m, tile.rows, full=True)
+            flip = a.partner > 0 and self.arithmetic.flipped
+            packed, _ = self.operands.pack_panels("pack_lhs", _turned(a), (k,), m, tile.rows, full=True, flip=flip)
             self.a = _turned(packed)
         else:
             self.a = self.operands.spread("pack_lhs", a, m, k, self.arithmetic.element)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hlotool.codegen.cpu.products.microkernel import Microkernel, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import begin_loop
-from hlotool.codegen.llvm.elements import alternating, load, multiply_add, plus, store, sum_of_lanes, swapped
+from hlotool.codegen.llvm.elements import alternating, load, multiply_add, plus, store, sum_of_lanes, surplus, swapped
 from hlotool.codegen.llvm.values import Ptr, Vector, zeros
 from hlotool.codegen.llvm.writer import Unit
 
@@ -30,6 +30,9 @@ def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: Ti
         columns = [load(at_b + j * b.column, b.element, kind, lanes, active) for j in range(shape.columns)]
         crossed = [swapped(column) for column in columns] if arithmetic.complex else []
         result = list(sums)
+        for j in range(shape.columns if arithmetic.flipped else 0):
+            place = len(sums) - shape.columns * ways + j * ways + way
+            result[place] = surplus(arithmetic, columns[j], result[place])
         for cell, (i, j) in enumerate(cells):
             place = (cell * ways + way) * parts
             result[place] = multiply_add(arithmetic, rows[i], columns[j], result[place])
@@ -37,7 +40,9 @@ def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: Ti
                 result[place + 1] = multiply_add(arithmetic, rows[i], crossed[j], result[place + 1])
         return result
 
-    sums, left = [zeros(f, kind, lanes)] * (len(cells) * ways * parts), scalars
+    # With flipped numbers the surplus of the sums of each column stands behind those of cells.
+    count = len(cells) * parts + shape.columns * arithmetic.flipped
+    sums, left = [zeros(f, kind, lanes)] * (count * ways), scalars
     at_a, at_b = arguments.a, arguments.b
     for width in dict.fromkeys((ways, 1)):
         trips, left = divmod(left, width * lanes)
@@ -56,6 +61,9 @@ def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: Ti
             total = sums[cell * ways * parts + part]
             for way in range(1, ways):
                 total = plus(arithmetic, total, sums[(cell * ways + way) * parts + part])
+            if arithmetic.flipped:
+                for extra in sums[(len(cells) + j) * ways : (len(cells) + j + 1) * ways]:
+                    total = total - extra
             if arithmetic.complex and part == 0:  # the real part is the sum of re*re less the sum of im*im
                 total = total * alternating(total, "1.0", "-1.0")
             store(sum_of_lanes(arithmetic, total), at + part * c.element.size, c.element)

@@ -12,7 +12,7 @@ from hlotool.codegen.cpu.products.pack import Axis, Copy, emit_copy, emit_zeros
 from hlotool.codegen.cpu.products.product import Matrix, Packing
 from hlotool.codegen.kernel import Step, Uses
 from hlotool.codegen.llvm.arguments import Place
-from hlotool.codegen.llvm.elements import Arithmetic, Element, element
+from hlotool.codegen.llvm.elements import BYTES, Arithmetic, Element, element
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.lazy_dataclass import dataclass
 
@@ -76,7 +76,7 @@ class Operands:
 
     def pack_panels(
         self, label: str, source: Matrix, terms: tuple[int, ...], columns: int, width: int, *, group: int = 0,
-        piece: int = 0, full: bool = False,
+        piece: int = 0, full: bool = False, flip: bool = False,
     ) -> tuple[Matrix, Packing | None]:
         """Copy a right operand to panels of `width` columns.
 
@@ -93,7 +93,8 @@ class Operands:
             outer=(*self._outer(source, stays), *outer), rows=rows,
             columns=Axis(columns, source.column, size), width=width, panel=panel, source=source.place, target=place,
             arithmetic=self.arithmetic, lead=len(self.batch), group=group, piece=piece,
-            full=full and columns > width and columns % width > 0, partner=source.partner, odd=source.odd,
+            full=full and columns > width and columns % width > 0, partner=source.partner, singles=source.singles,
+            flip=flip,
         ))
         matrix = Matrix(place=place, batch=batch, column=size, terms=steps, panel=panel, whole=full)
         if group:
@@ -114,7 +115,7 @@ class Operands:
         if source.prologue is None and _in_pairs(source, terms):
             return replace(source, place=replace(source.place, element=pair), terms=(pair.bytes,))
         if source.row == size and not along:
-            return replace(source, terms=(2 * step,), partner=step, odd=terms % 2 == 1)
+            return replace(source, terms=(2 * step,), partner=step, singles=terms)
         half = source.element if source.element.kind == "float" else element("s16")
         copy = self.spread(label, source, rows, terms, half)
         if terms % 2:
@@ -122,16 +123,40 @@ class Operands:
             self.clear(f"{label}_end_{self.name}", end, (*self.batch, rows, 1), (*copy.batch, copy.row, half.bytes))
         return replace(copy, place=replace(copy.place, element=pair), terms=(pair.bytes,))
 
-    def spread(self, label: str, source: Matrix, rows: int, terms: int, kind: Element) -> Matrix:
-        """Copy a left operand to rows, contiguous and a little more than `terms` apart."""
-        pitch = (terms + 16 + terms % 2) * kind.bytes
+    def bytes(
+        self, label: str, source: Matrix, rows: int, terms: int, *, left: bool, along: bool, least: int
+    ) -> Matrix:
+        """A left operand, or a right one turned, as four bytes along the sum; `along` asks for these to follow one
+        another.  There are a multiple of `least` of them, where what is too much is 0, or times 0: see `pack`.  The
+        left one may have to be flipped."""
+        arithmetic, (step,) = self.arithmetic, source.terms
+        flip, kind = left and arithmetic.flipped, element(arithmetic.bytes[0 if left else 1])
+        plain = source.prologue is None and not source.element.width
+        if plain and not flip and _in_words(source, terms, 4 * least):
+            return replace(source, place=replace(source.place, element=BYTES), terms=(BYTES.bytes,))
+        if plain and source.row == source.element.bytes and not along:
+            return replace(source, terms=(4 * step,), partner=step, singles=terms)
+        whole = -(-terms // (4 * least)) * 4 * least
+        copy = self.spread(label, source, rows, terms, kind, room=whole - terms, flip=flip)
+        if whole > terms:
+            end = replace(copy.place, start=copy.place.start + terms)
+            extents = *self.batch, rows, whole - terms
+            self.clear(f"{label}_end_{self.name}", end, extents, (*copy.batch, copy.row, kind.bytes))
+        return replace(copy, place=replace(copy.place, element=BYTES), terms=(BYTES.bytes,))
+
+    def spread(
+        self, label: str, source: Matrix, rows: int, terms: int, kind: Element, *, room: int = 0, flip: bool = False
+    ) -> Matrix:
+        """Copy a left operand to rows, contiguous and a little more than `terms` and `room` apart."""
+        together = 4 if self.arithmetic.bytes else 2
+        pitch = -(-(terms + room + 16) // together) * together * kind.bytes
         place = self._take(rows * pitch, kind, f"{_side(label)} in rows")
         batch = dense_strides(self.batch, rows * pitch)
         width = 4 * self.arithmetic.columns
         self.steps.append(self._copy(label, source, Copy(
             outer=self._outer(source, batch), rows=Axis(rows, source.row, pitch),
             columns=Axis(terms, source.terms[0], kind.bytes), width=width, panel=width * kind.bytes,
-            source=source.place, target=place, arithmetic=self.arithmetic,
+            source=source.place, target=place, arithmetic=self.arithmetic, flip=flip,
         )))
         return Matrix(place=place, batch=batch, row=pitch, terms=(kind.bytes,))
 
@@ -181,6 +206,12 @@ class Operands:
     def _copy(self, label: str, source: Matrix, copy: Copy) -> Step:
         name = f"{label}_{self.name}"
         return source.prologue.emit(self.unit, name, copy) if source.prologue else emit_copy(self.unit, name, copy)
+
+
+def _in_words(source: Matrix, terms: int, multiple: int) -> bool:
+    """Whether the rows of a left operand, of bytes, are words as they lie, and have a multiple of so many terms."""
+    aligned = not any(step % 4 for step in (*source.batch, source.row))
+    return source.terms == (1,) and terms % multiple == 0 and aligned
 
 
 def _in_pairs(source: Matrix, terms: int) -> bool:

@@ -22,7 +22,21 @@ from hlotool.codegen.kernel import PLUMBING, Step, signature
 from hlotool.codegen.llvm.arguments import Place, argument, begin_tasks, count_in_block, unravel
 from hlotool.codegen.llvm.control import begin_loop, call, open_function, when
 from hlotool.codegen.llvm.elements import Arithmetic, Element, element, load, store
-from hlotool.codegen.llvm.values import Bool, Index, Ptr, Truth, choose, either, equal, minimum, negated, number, zeros
+from hlotool.codegen.llvm.values import (
+    Bool,
+    Index,
+    Int,
+    Ptr,
+    Truth,
+    Vector,
+    choose,
+    either,
+    equal,
+    minimum,
+    negated,
+    number,
+    zeros,
+)
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.llvm.writer import Function, Unit
 from hlotool.codegen.machine import LINE
@@ -64,8 +78,9 @@ class Copy:
     Column j of panel p goes to ``p * panel + j * columns.target`` from the start of its row.  Fast when
     the target's columns are contiguous and the source is contiguous along rows or along columns.
 
-    With `partner` the target holds pairs and a row of it is two rows of the source, `partner` bytes apart, both
-    contiguous along columns; `odd` says that the last row has no partner and is paired with zeros.
+    With `partner` the target holds pairs, or fours (see `Arithmetic.together`), and a row of it is as many rows of the
+    source, `partner` bytes apart, all contiguous along columns; of the `singles` that the source has, the last may
+    lack partners: zeros take their places.  With `flip` the top bits of bytes change.
     """
 
     outer: tuple[Axis, ...]
@@ -81,7 +96,8 @@ class Copy:
     piece: int = 0
     full: bool = False
     partner: int = 0
-    odd: bool = False
+    singles: int = 0
+    flip: bool = False
 
     @property
     def panels(self) -> int:
@@ -176,9 +192,8 @@ class _CopyWriter:
         row = begin_loop(self.f, 0, rows, 1, read, write)
         read, write = row.values
         if self.mode == "pairs":
-            at_row = number(self.f, row.index) + chunk * self.chunk
-            alone = equal(at_row, copy.rows.extent - 1) if copy.odd else False
-            self._panels(read, write, bounds, panels, rest, lambda r, w, n: self._pairs(r, w, n, alone))
+            parts = self._parts(number(self.f, row.index) + chunk * self.chunk)
+            self._panels(read, write, bounds, panels, rest, lambda r, w, n: self._pairs(r, w, n, parts))
         else:
             one = self._row if self.mode == "rows" else self._scalars
             self._panels(read, write, bounds, panels, rest, one)
@@ -212,8 +227,13 @@ class _CopyWriter:
                 (read + (ROWS_AHEAD * self.copy.rows.source + line)).fetch()
         for at in range(0, scalars, lanes):
             active = min(lanes, scalars - at)
-            value = load(read + at * self.source.size, self.source, self.arithmetic.type, lanes, active)
+            value = self._load(read + at * self.source.size, lanes, active)
             store(value, write + at * self.target.size, self.target, active)
+
+    def _load(self, read: Ptr, lanes: int, active: int) -> Vector:
+        """Scalars of the source, as the target has them."""
+        value = load(read, self.source, self.arithmetic.type, lanes, active)
+        return value ^ -128 if self.copy.flip else value
 
     def _is_scattered(self) -> bool:
         """Whether rows are so far apart that processors do not fetch ahead what a task reads of them.
@@ -225,28 +245,41 @@ class _CopyWriter:
         read = copy.group * copy.width * self.source.bytes
         return narrow and copy.group > 0 and copy.rows.source >= _APART * read
 
-    def _pairs(self, read: Ptr, write: Ptr, columns: int, alone: Truth) -> None:
-        """Interleave `columns` elements of two rows; a row that is `alone` has zeros beside it."""
-        whole, lanes, kept = element("u32"), self.arithmetic.lanes, None
-        half = element("u16") if self.source.kind == "float" else self.source
-        distance: Index = self.copy.partner
-        if not isinstance(alone, bool):
-            distance = choose(alone, 0, distance)
-            nothing = zeros(self.f, "i32", lanes)
-            kept = either(alone, nothing, nothing.like(-1))
-        second = read + distance
+    def _parts(self, row: Int) -> list[tuple[Index, Vector | None]]:
+        """For each part of the elements of a row of the target: where its row of the source is, from the first part's
+        on, and a mask that clears what the source does not have."""
+        copy, together = self.copy, self.copy.arithmetic.together
+        complete, found = copy.singles // together, list[tuple[Index, Vector | None]]()
+        for part in range(together):
+            distance = part * copy.partner
+            if copy.singles == together * copy.rows.extent or (part == 0 and complete + 1 >= copy.rows.extent):
+                found.append((distance, None))
+                continue
+            place = row * together + part
+            inside, nothing = place < copy.singles, zeros(self.f, "i32", self.arithmetic.lanes)
+            nearest = (minimum(place, copy.singles - 1) - row * together) * copy.partner
+            found.append((nearest, either(inside, nothing.like(-1), nothing)))
+        return found
+
+    def _pairs(self, read: Ptr, write: Ptr, columns: int, parts: Sequence[tuple[Index, Vector | None]]) -> None:
+        """Interleave `columns` elements of as many rows as there are `parts`."""
+        whole, lanes, bits = element("u32"), self.arithmetic.lanes, 32 // len(parts)
+        kind = element("u16") if self.source.kind == "float" else self.source
+        rows = [read + distance for distance, _ in parts]
         for at in range(0, columns, lanes):
-            active = min(lanes, columns - at)
-            low = load(read + at * half.size, half, "i32", lanes, active)
-            high = load(second + at * half.size, half, "i32", lanes, active)
-            low = low & 65535 if half.kind == "signed" else low
-            high = high.shl(16)
-            high = high & kept if kept else high
-            store(low | high, write + at * whole.size, whole, active)
+            active, value = min(lanes, columns - at), zeros(self.f, "i32", lanes)
+            for part, (row, (_, kept)) in enumerate(zip(rows, parts, strict=True)):
+                one = load(row + at * kind.size, kind, "i32", lanes, active)
+                if part < len(parts) - 1 and kind.kind == "signed":
+                    one = one & ((1 << bits) - 1)
+                one = one.shl(part * bits) if part else one
+                value = value | (one & kept if kept else one)
+            value = value ^ -0x7F7F7F80 if self.copy.flip else value
+            store(value, write + at * whole.size, whole, active)
 
     def _scalars(self, read: Ptr, write: Ptr, columns: int) -> None:
         steps = self.copy.columns.source, self.copy.columns.target
-        _copy_apart(read, write, columns, steps, self.source, self.target, self.arithmetic.type)
+        _copy_apart(read, write, columns, steps, self.source, self.target, self.arithmetic.type, self.copy.flip)
 
     def _transposed(self, read: Ptr, write: Ptr, columns: int, rows: Index) -> None:
         """Copy a panel whose source is contiguous along rows, in square blocks.
@@ -305,7 +338,7 @@ class _CopyWriter:
         f, block = open_function(self.unit, f"t{wide}x{tall}_{self.name}", _Block, internal=True, noalias=True)
         kind, side, copy = self.arithmetic.type, self.side, self.copy
         runs = [
-            load(block.source + i * copy.columns.source, self.source, kind, side, tall) if i < wide
+            self._load(block.source + i * copy.columns.source, side, tall) if i < wide
             else zeros(f, kind, side).named("poison")
             for i in range(side)
         ]  # fmt: skip
@@ -462,11 +495,13 @@ def _copy(
 
 
 def _copy_apart(
-    read: Ptr, write: Ptr, count: int, steps: tuple[int, int], source: Element, target: Element, kind: str
+    read: Ptr, write: Ptr, count: int, steps: tuple[int, int], source: Element, target: Element, kind: str,
+    flip: bool = False,
 ) -> None:
-    """Copy `count` elements one by one, which are `steps` bytes apart."""
+    """Copy `count` elements one by one, which are `steps` bytes apart; with `flip` top bits of bytes change."""
     loop = begin_loop(read.f, 0, count, 1, read, write)
     read, write = loop.values
     for part in range(source.components):
-        store(load(read + part * source.size, source, kind), write + part * target.size, target)
+        value = load(read + part * source.size, source, kind)
+        store(value ^ -128 if flip else value, write + part * target.size, target)
     loop.end(read + steps[0], write + steps[1])

@@ -38,16 +38,16 @@ class Matrix(Strides):
 
     A packed left operand lies in panels of as many rows as tiles have, a right one in panels of as many columns,
     `panel` bytes from one to the next; with `whole` the last panel ends with the last row or column, and has some that
-    the one before has too.  With `partner` the elements are halves of pairs along the sum, so many bytes apart; where
-    there is an `odd` number the last one is alone.  What a `prologue` computes does not lie anywhere: the strides are
-    those of a dense array.
+    the one before has too.  With `partner` the elements are parts of pairs (or fours, see `Arithmetic.together`) along
+    the sum, so many bytes apart, and there are so many `singles` of them: the last ones may lack some.  What a
+    `prologue` computes does not lie anywhere: the strides are those of a dense array.
     """
 
     place: Place
     panel: int = 0
     whole: bool = False
     partner: int = 0
-    odd: bool = False
+    singles: int = 0
     prologue: Prologue | None = None
 
     @property

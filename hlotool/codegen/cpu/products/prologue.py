@@ -103,11 +103,15 @@ class Prologue:
                 place = place + index * (axis.target // target.bytes)
         value, kind = self._element(tracer, position, ()), target.name
         if copy.partner:
-            present: Guards = (Condition(atom_index(atoms[-2]), 0, copy.rows.extent - 1),) if copy.odd else ()
+            odd = copy.singles % 2 == 1
+            present: Guards = (Condition(atom_index(atoms[-2]), 0, copy.rows.extent - 1),) if odd else ()
             partner = self._element(tracer, position + copy.partner // size, present)
             value, kind = _pair(tracer, value, partner, present), "u32"
         elif value.type != kind:
             value = tracer.elementwise("convert", kind, value)
+        if copy.flip:
+            top = dtype_of(kind).type(128 if kind == "u8" else -128)
+            value = tracer.elementwise("xor", kind, value, tracer.number(kind, top))
         store = tracer.node("store", kind, (value,), index=place, slot=_PANEL)
         return Job(tracer, [store], [atom for atom in atoms if atom.high]), atoms
 

@@ -1,7 +1,8 @@
-"""Tile functions for processors with tile registers (Intel AMX): bf16 pairs, sums in f32.
+"""Tile functions for processors with tile registers (Intel AMX): bf16 pairs, sums in f32; four bytes, sums in s32.
 
 A tile register holds 16 rows of 64 bytes.  One TDPBF16PS multiplies 16 rows of 16 pairs along k by 16 pairs of 16
-columns and adds to 16 x 16 sums: what `microkernel` does with some 512 multiply-adds.  Two by two tiles of sums use
+columns and adds to 16 x 16 sums: what `microkernel` does with some 512 multiply-adds.  TDPBSSD and its like do the same
+with four bytes, signed or not, in the place of a pair, and wrap.  Two by two tiles of sums use
 each operand twice, as many as the eight registers allow (Intel 64 and IA-32 Architectures Software Developer's
 Manual, volume 1, chapter 18).  Subnormal numbers count as zeros.
 
@@ -51,17 +52,19 @@ def configure(shapes: Ptr) -> None:
 
 
 def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: TileShape) -> None:
-    """Define tile function `name` for at most 32 x 32 elements of pairs; %k is a multiple of 16 pairs.
+    """Define tile function `name` for at most 32 x 32 elements; %k is a multiple of 16 pairs, or fours of bytes.
 
     `a` is contiguous along k and `b` along its columns.  The process must have asked the system for tiles, and the
     caller must have configured them for the function.
     """
-    (tap,), c, a_row = product.taps, product.c, product.a.row
+    (tap,), c, a_row, sums = product.taps, product.c, product.a.row, product.arithmetic
+    signs = "".join(kind[0] for kind in sums.bytes)
+    multiply = f"tdpb{signs}d" if signs else "tdpbf16ps"
     rows, columns = _cut(shape.rows), _cut(shape.columns)
     unit.data(f"{_CONFIG}{name}", tile_config(rows, columns))
     f, arguments = open_tile(unit, name)
     in_place = c.element.storage == product.arithmetic.type
-    spill = None if in_place else allocate(f, "float", SIDE * SIDE, 64)
+    spill = None if in_place else allocate(f, sums.type, SIDE * SIDE, 64)
     # Registers from 0 on hold blocks of sums, 4 and 5 rows of `a`, 6 and 7 columns of `b`.
     cells = {2 * r + v: (r, v) for r in range(len(rows)) for v in range(len(columns))}
     corners = {register: SIDE * (r * c.row + v * c.element.size) for register, (r, v) in cells.items()}
@@ -83,7 +86,7 @@ def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: Ti
     for r in range(len(rows)):
         move_tile("tileloadd64", 4 + r, a + r * SIDE * a_row, a_row)
         for v in range(len(columns)):
-            operate(f, "tdpbf16ps", 2 * r + v, 4 + r, 6 + v)
+            operate(f, multiply, 2 * r + v, 4 + r, 6 + v)
     loop.end(a + ROW, b + SIDE * tap.b)
 
     for register, (r, v) in cells.items():
@@ -93,7 +96,7 @@ def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: Ti
         move_tile("tilestored64", register, spill, ROW)
         row = begin_loop(f, 0, rows[r], 1, spill, arguments.c + corners[register])
         source, target = row.values
-        store(source.load("float", SIDE, 64), target, c.element, columns[v])
+        store(source.load(sums.type, SIDE, 64), target, c.element, columns[v])
         row.end(source + ROW, target + c.row)
     f.finish()
 
@@ -136,4 +139,4 @@ def _begin(f: Function, name: str, product: Product, blocking: Blocking) -> _Cal
 TILE_REGISTERS = Microkernel(
     begin=_begin, accumulates=True, columns_together=lambda arithmetic: 0, speed=8.0, plumbing=False
 )
-"""For products of pairs, whose number along the sum is a multiple of 16."""
+"""For products of pairs, or fours of bytes, whose number along the sum is a multiple of 16."""

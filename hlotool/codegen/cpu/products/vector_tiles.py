@@ -21,7 +21,7 @@ from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.products.microkernel import Microkernel, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, Tap, TileShape
 from hlotool.codegen.llvm.control import begin_loop, return_when, when
-from hlotool.codegen.llvm.elements import complex_sums, load, multiply_add, plus, store
+from hlotool.codegen.llvm.elements import complex_sums, load, multiply_add, plus, store, surplus
 from hlotool.codegen.llvm.values import Bool, Index, Int, Ptr, Truth, Vector, choose, either, number, zeros
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import LINE, Machine
@@ -90,9 +90,14 @@ class _TileWriter:
 
     def write(self) -> None:
         rows, count = [row * self.product.a.row for row in range(self.shape.rows)], self.shape.rows * self.each_row
+        # With flipped numbers there is a surplus of the sums of all rows behind them.
+        count += self.vectors * self.arithmetic.flipped
         sums = [zeros(self.f, self.arithmetic.type, self.arithmetic.lanes)] * count
         arguments = self.arguments
         *_, sums = self._nest(self.product.taps, arguments.k, arguments.a, arguments.b, sums, rows)
+        if self.arithmetic.flipped:
+            extra = sums[-self.vectors :]
+            sums = [value - extra[place % self.vectors] for place, value in enumerate(sums[: -self.vectors])]
         if self.accumulates:
             return_when(self.arguments.add, lambda: self._write_sums(sums, True))
         self._write_sums(sums, False)
@@ -175,6 +180,9 @@ class _TileWriter:
             factors = zip(self._factors(start, step), cycle(columns), strict=False)
             for place, (left, column) in enumerate(factors, row * self.each_row):
                 result[place] = multiply_add(self.arithmetic, left, column, result[place])
+        if self.arithmetic.flipped:
+            for place, column in enumerate(columns, len(rows) * self.each_row):
+                result[place] = surplus(self.arithmetic, column, result[place])
         return result
 
     def _factors(self, start: Ptr, step: int) -> Iterator[Vector]:
