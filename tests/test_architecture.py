@@ -53,6 +53,7 @@ MAY_USE = {  # the rooms of codegen, of one another
     "nests": {"machine", "llvm", "loops"},
     "algorithms": {"kernel", "machine", "llvm"},
     "target": {"kernel", "machine", "plan"},
+    "configured": {"choices"},
     "kernels": {"byte_order", "choices", "configured", "kernel", "machine", "plan", "target"},
     "program": {"kernel", "kernels", "machine", "plan", "target"},
     "prediction": {"kernel", "kernels", "machine", "plan", "target"},

@@ -38,7 +38,7 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
 
 
 def test_few_blocks_are_not_executed() -> None:
-    """Installing, completion, the two commands of the README: what needs a network, files of others, minutes, or another
+    """Installing, completion, the README's two commands: what needs a network, files of others, minutes, or another
     shell."""
     shown = Counter(block.language for page in PAGES for block in blocks(page.read_text(encoding="utf-8")))
     assert set(shown) == {"console", "python", "pycon", "hlo", "toml", "py", "ini", "sh", "c", "js"}
