@@ -293,7 +293,7 @@ def import_all() -> None:
         try:
             importlib.import_module(module)
             count += 1
-        except ImportError as error:
+        except Exception as error:
             if not any((cause.name or "").partition(".")[0] in EXTRAS for cause in causes(error)):
                 raise
     print("imported", count)

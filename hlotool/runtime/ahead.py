@@ -32,7 +32,7 @@ def load_llvm() -> None:
     import llvmlite
     from llvmlite.utils import get_library_name
 
-    if os.name == "posix":
+    if hasattr(os, "RTLD_NOW"):
         path = Path(llvmlite.__file__).parent / "binding" / get_library_name()
         dlopen = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)(("dlopen", ctypes.CDLL(None)))
         dlopen(os.fsencode(path), os.RTLD_NOW)  # where it fails, llvmlite says why
