@@ -29,7 +29,7 @@ from conftest import ROOT, Run, environment
 from json_schemas import check_json
 
 from hlotool.codegen.configured import checked
-from hlotool.driver import predict
+from hlotool.driver.predict import predict
 from hlotool.driver.tuned import VERSION, Entry, read_database
 from hlotool.evaluate import evaluate
 from hlotool.harness.application.batching import Case, case_of, own_batch, with_batch

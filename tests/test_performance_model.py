@@ -14,7 +14,7 @@ from json_schemas import check_json
 from hlotool.analysis.figures import BUILT_IN
 from hlotool.analysis.performance import FIGURES, Performance, Sample, fitted
 from hlotool.codegen.machine import Machine, default_machine, named
-from hlotool.driver import predict
+from hlotool.driver.predict import predict
 from hlotool.harness import calibration
 from hlotool.harness.advice import advise, measured
 from hlotool.ir import Module

@@ -17,7 +17,7 @@ from hlotool.cli.progress import progress
 from hlotool.cli.tables import time_text
 from hlotool.cli.words import say
 from hlotool.codegen.machine import Machine, default_machine
-from hlotool.driver import Forecast
+from hlotool.driver.predict import Forecast
 from hlotool.harness.advice import Advice, advise, measured
 from hlotool.ir import Module
 from hlotool.runtime.pool import default_threads

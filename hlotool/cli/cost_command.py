@@ -165,7 +165,7 @@ def _times(
 
 def _predicted(module: Module, threads: int | None) -> tuple[Times, str]:
     """Predicted times by instruction, and where the figures are from."""
-    from hlotool.driver import predict
+    from hlotool.driver.predict import predict
 
     found = predict(module, "none", threads=threads)
     return found.prediction.times(), f"{found.performance.origin}{f'; {found.note}' if found.note else ''}"

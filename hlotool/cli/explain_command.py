@@ -22,7 +22,8 @@ from hlotool.cli.times_option import read_or_measure, times_option
 from hlotool.cli.viewing import view_module
 from hlotool.cli.words import say
 from hlotool.codegen.kernel import KernelCrash
-from hlotool.driver import optimise, predict
+from hlotool.driver import optimise
+from hlotool.driver.predict import predict
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
 from hlotool.ir import HloError, Instruction, Module, VerificationError
 from hlotool.lazy_dataclass import dataclass

@@ -11,7 +11,6 @@ from hlotool.driver.cpu import LOWERING, native_backend
 from hlotool.driver.failures import CompilerWarning, is_strict
 from hlotool.driver.optimise import optimise
 from hlotool.driver.options import CompileOptions
-from hlotool.driver.predict import Forecast, predict
 from hlotool.runtime.functions import executable_of
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "Capabilities",
     "CompileOptions",
     "CompilerWarning",
-    "Forecast",
     "backend_names",
     "by_table",
     "compile_module",
@@ -31,5 +29,4 @@ __all__ = [
     "native_backend",
     "on_devices",
     "optimise",
-    "predict",
 ]

@@ -19,7 +19,8 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from hlotool.codegen.machine import Machine
-from hlotool.driver import Forecast, compile_module, predict
+from hlotool.driver import compile_module
+from hlotool.driver.predict import Forecast, predict
 from hlotool.harness.compare import compare_all, verdict_of
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.statistics import Summary, median_interval, summarise

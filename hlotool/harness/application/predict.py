@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.codegen.machine import Machine, default_machine
-from hlotool.driver import Forecast, predict
+from hlotool.driver.predict import Forecast, predict
 from hlotool.driver.tuned import Tuned, tuned_for
 from hlotool.harness.application.batching import with_batch
 from hlotool.harness.application.measure import Figures
