@@ -79,7 +79,7 @@ def entries(found: Sequence[Any]) -> list[Entry]:
 def main() -> None:
     journal, database, wait = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
     lab = FakeLab(wait)
-    result = search(SUBJECTS, lab, Budget(trials=60), Plan(seed=3), Journal.open(journal, {"seed": 3}))
+    result = search(SUBJECTS, lab, Budget(trials=100), Plan(seed=3), Journal.open(journal, {"seed": 3}))
     add_entries(database, entries(result.found), write_file)
     print(lab.asked)
 

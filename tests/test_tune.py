@@ -473,7 +473,7 @@ def test_a_search_killed_five_times_ends_the_same(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert 0 < again < asked
     assert (broken / "db").read_bytes() == (whole / "db").read_bytes()
-    assert read_database(whole / "db").entries
+    assert len(read_database(whole / "db").entries) >= 2
 
 
 def _search(lab: FakeLab | None = None, journal: Path | None = None, **options: object):

@@ -37,7 +37,7 @@ __all__ = ["Matrix", "conjugate", "emit_cholesky", "emit_triangular_solve", "mul
 _PANEL: Annotated[int, Threshold("columns")] = 16
 """Columns that are factored together; what is right of them is updated once for all of them."""
 _ROWS: Annotated[int, Threshold("rows")] = 4  # that are updated or solved together
-_COLUMN_NS = 30.0
+_COLUMN_NS: Annotated[float, Threshold("nanoseconds")] = 30.0
 """Of the root and the division of a column, for which all that follows waits."""
 
 Number = tuple[Vector, ...]

@@ -31,7 +31,7 @@ _LIST: Annotated[int, Threshold("elements")] = 32
 """Up to this k a sorted list is kept."""
 _SLACK: Annotated[int, Threshold("elements")] = 512
 """Records that a buffer holds above k before it is cut."""
-_OFFER_NS = 5.0
+_OFFER_NS: Annotated[float, Threshold("nanoseconds")] = 5.0
 """Of an element that is among the best so far, which no processor foresees."""
 _HEADER = 64
 """Bytes at the start of a task's scratch: the number of records."""
