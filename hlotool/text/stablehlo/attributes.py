@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -147,29 +148,28 @@ def read_symbol(cursor: Cursor) -> Symbol:
 
 def read_list(reader: Reader) -> list[Any]:
     """``[a, b]``."""
-    cursor = reader.cursor
+    return [read_attribute(reader) for _ in _items(reader.cursor, "[", "]")]
+
+
+def _items(cursor: Cursor, opening: str, closing: str) -> Iterator[None]:
+    """One turn for each item between brackets, which are a level of nesting; commas stand between items."""
     depth = cursor.depth
     cursor.deeper()
-    cursor.expect("[")
-    found: list[Any] = []
-    while not cursor.accept("]"):
-        if found:
-            cursor.expect(",", "or ']'")
-        found.append(read_attribute(reader))
+    cursor.expect(opening)
+    first = True
+    while not cursor.accept(closing):
+        if not first:
+            cursor.expect(",", f"or '{closing}'")
+        first = False
+        yield
     cursor.depth = depth
-    return found
 
 
 def read_dictionary(reader: Reader) -> dict[str, Any]:
     """``{a = 1 : i64, b}``; ``b`` alone has the value None."""
     cursor = reader.cursor
-    depth = cursor.depth
-    cursor.deeper()
-    cursor.expect("{")
     found: dict[str, Any] = {}
-    while not cursor.accept("}"):
-        if found:
-            cursor.expect(",", "or '}'")
+    for _ in _items(cursor, "{", "}"):
         key = cursor.match(_KEY)
         if key is None:
             raise cursor.unexpected("the name of an attribute")
@@ -177,7 +177,6 @@ def read_dictionary(reader: Reader) -> dict[str, Any]:
         if name in found:
             raise cursor.fail(f"'{name}' is given twice", key.start(), key.end(), code="HLO0138")
         found[name] = read_attribute(reader) if cursor.accept("=") else None
-    cursor.depth = depth
     return found
 
 
@@ -323,13 +322,8 @@ def _hash(reader: Reader) -> Any:
 def read_fields(reader: Reader) -> dict[str, Any]:
     """``<a = [0], b = 1>``."""
     cursor = reader.cursor
-    depth = cursor.depth
-    cursor.deeper()
-    cursor.expect("<")
     found: dict[str, Any] = {}
-    while not cursor.accept(">"):
-        if found:
-            cursor.expect(",", "or '>'")
+    for _ in _items(cursor, "<", ">"):
         key = cursor.match(_KEY)
         if key is None:
             raise cursor.unexpected("the name of a field")
@@ -339,7 +333,6 @@ def read_fields(reader: Reader) -> dict[str, Any]:
             found[key.group()] = read_fields(reader)
         else:
             found[key.group()] = read_attribute(reader)
-    cursor.depth = depth
     return found
 
 
