@@ -15,6 +15,7 @@ or ``~/.local/share``.  Nothing here imports a compiler.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from hlotool.codegen.machine import Machine
@@ -41,16 +42,19 @@ class Tuning:
 
     def files(self, target: str) -> tuple[Path, ...]:
         """The databases that there are for a target, the one that counts first."""
-        own = (self.database,) if self.mode not in ("off", SHIPPED) and _is_there(self.database) else ()
+        if self.mode == "off":
+            return ()
+        own = (self.database,) if self.mode != SHIPPED and _is_there(self.database) else ()
         brought = shipped(target)
-        return own if self.mode == "off" or brought is None else (*own, brought)
+        return own if brought is None else (*own, brought)
 
     def identity(self, target: str) -> str:
         """What compiled programs depend on: changes with the databases."""
         found = []
         for path in self.files(target):
-            status = path.stat()
-            found.append(f"{path} {status.st_size} {status.st_mtime_ns}")
+            with suppress(OSError):  # it was removed just now, and is none any more
+                status = path.stat()
+                found.append(f"{path} {status.st_size} {status.st_mtime_ns}")
         return " ".join([self.mode, *found])
 
 
