@@ -194,7 +194,8 @@ def test_the_other_peers_compute_the_same(name: str) -> None:
                 finally:
                     peer.close()
             except RefusedError as error:
-                if "has no program for" in error.message:
+                # IREE lowers Fourier transforms of lengths that are powers of two alone; small ones here have 6.
+                if "has no program for" in error.message or (name == "iree" and "stablehlo.fft" in error.message):
                     continue
                 raise
             assert difference(outputs, hlotool.compile(module)(*arrays)) == "", case.full_name
