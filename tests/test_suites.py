@@ -178,7 +178,7 @@ def test_the_other_peers_compute_the_same(name: str) -> None:
     pythons.setdefault("xla", os.environ.get("HLOTOOL_XLA_PYTHON", ""))
     if not pythons.get(name) or (name == "iree" and not pythons["xla"]):
         pytest.skip(f"HLOTOOL_PEERS names no Python with {name}")
-    tried = 0
+    tried = refused = 0
     seen: set[tuple[str, ...]] = set()
     for suite in SUITES:
         for case in suite_cases(suite, SMALL):
@@ -194,13 +194,14 @@ def test_the_other_peers_compute_the_same(name: str) -> None:
                 finally:
                     peer.close()
             except RefusedError as error:
-                # IREE lowers Fourier transforms of lengths that are powers of two alone; small ones here have 6.
-                if "has no program for" in error.message or (name == "iree" and "stablehlo.fft" in error.message):
+                # IREE cannot compile every program: transforms of length 6, convolutions of uneven batches.
+                refused += name == "iree" and "refuses the module" in error.message
+                if "has no program for" in error.message or (name == "iree" and "refuses the module" in error.message):
                     continue
                 raise
             assert difference(outputs, hlotool.compile(module)(*arrays)) == "", case.full_name
             tried += 1
-    assert tried >= 5
+    assert tried >= max(5, 4 * refused)
 
 
 def test_a_peer_that_is_not_there_says_how_to_get_it() -> None:
