@@ -2,9 +2,10 @@
 
     mpiexec -n 2 python tests/mpi_cases.py [--fast] [OPTIONS OF PYTEST]
 
-Every rank runs the same tests of `test_devices`, in which programs of as many devices as they like are spread over the
-ranks that there are; what all devices give is brought together on all ranks, so that the tests see what they see
-elsewhere.  Rank 0 says how it went.  Tests of what fails are left out: processes do not go on together after that.
+Every rank runs the same tests of `test_devices` and `mpi_more`, in which programs of as many devices as they like are
+spread over the ranks that there are; what all devices give is brought together on all ranks, so that the tests see what
+they see elsewhere.  Rank 0 says how it went.  Tests of what fails are left out: processes do not go on together after
+that.
 """
 
 from __future__ import annotations
@@ -75,13 +76,14 @@ class Plugin:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if not any(word in item.name for word in FAILURES)]
         for item in items:
-            vars(item.module)["build"] = Spread  # type: ignore[attr-defined]
+            vars(item.module)["build"] = Spread  # type: ignore[attr-defined]  # of test_devices
 
 
 def main(arguments: Sequence[str]) -> int:
     here = Path(__file__).parent
     chosen = [argument for argument in arguments if argument != "--fast"]
-    files = [] if any(argument.endswith(".py") for argument in chosen) else [str(here / "test_devices.py")]
+    named = any(argument.endswith(".py") for argument in chosen)
+    files = [] if named else [str(here / "test_devices.py"), str(here / "mpi_more.py")]
     quiet = contextlib.nullcontext() if MPI.COMM_WORLD.rank == 0 else contextlib.redirect_stdout(io.StringIO())
     with quiet:
         code = pytest.main(["-q", "-n", "0", "-p", "no:cacheprovider", "-x", *files, *chosen], plugins=[Plugin()])
@@ -92,4 +94,5 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    sys.modules["mpi_cases"] = sys.modules[__name__]  # for mpi_more
     sys.exit(main(sys.argv[1:]))

@@ -226,6 +226,9 @@ class Control:
                 self._lost(rank, f"nothing was heard from it for {SILENCE * BEAT:g} s")
 
     def _lost(self, rank: int, why: str) -> None:
+        self._take()  # it may have said why before it ended
+        if rank in self._gone or self.failure is not None:
+            return
         self._gone.add(rank)
         standing = self.standing()
         if standing is not None:

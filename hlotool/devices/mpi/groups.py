@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -19,13 +20,14 @@ class Group:
     """The devices of one meeting, `members`, as they are spread over the ranks of `comm` (None: all are here).
 
     `places` has for each rank of `comm` the positions among the members of those that it hosts, in order; `own` is this
-    rank's number there.
+    rank's number there.  `name` stands for the key of the meeting in what ranks tell each other.
     """
 
     members: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
     own: int
     comm: Any
+    name: str
 
     @property
     def here(self) -> tuple[int, ...]:
@@ -84,7 +86,8 @@ def groups_of(modules: Sequence[Module], topology: Topology, homes: Sequence[int
             found = _communicator(comm, ranks, number)
             if key in in_order:
                 shared[members] = found
-        meetings[key] = Group(members=members, places=places, own=own, comm=found)
+        name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]  # the same on every rank
+        meetings[key] = Group(members=members, places=places, own=own, comm=found, name=name)
     mail = {
         (instruction.attributes.get("channel_id", 0), *pair)
         for module in modules

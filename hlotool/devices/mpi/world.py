@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import Counter, deque
@@ -131,7 +130,7 @@ class MpiWorld(World):
             into = [np.empty(leaf.dimensions, dtype_of(leaf.element_type)) for leaf in shape.leaves() if leaf.is_array]
         if started:
             value = copied(value)  # its memory may be used for other things from now on
-        place = _digest(meeting.key)
+        place = group.name
         with self._changed:
             table = self._tables.setdefault(meeting.key, _Table(here))
             table.values[device] = [np.asarray(leaf, order="C") for leaf in leaves_of(tuple(value))]
@@ -307,11 +306,6 @@ class MpiWorld(World):
 def _result_shape(instruction: Instruction) -> Shape:
     started = instruction.opcode.endswith("-start") and instruction.opcode != "all-reduce-start"
     return instruction.shape.elements[1] if started else instruction.shape
-
-
-def _digest(key: Hashable) -> str:
-    """The same on every rank."""
-    return hashlib.sha256(repr(key).encode()).hexdigest()[:16]
 
 
 def _named(rank: int, error: BaseException) -> str:
