@@ -12,28 +12,33 @@ Facts: XLA's ``hlo_sharding.h``, ``tile_assignment.h``; Xu et al. 2021, GSPMD (a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from math import prod
 
 import numpy as np
 
-from hlotool.ir.sharding_text import ReadSharding, ShardingError, over_axes, read_one, sharding_errors, sharding_parts
+from hlotool.ir.sharding_axes import Mesh, Piece, axes_grid, read_axes
+from hlotool.ir.sharding_text import (
+    ReadSharding,
+    ShardingError,
+    ShardingValueError,
+    over_axes,
+    read_one,
+    sharding_errors,
+    sharding_parts,
+)
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "Sharding", "ShardingValueError", "iota_text", "manual", "maximal", "normalised", "parse_sharding",
-    "print_sharding", "replicated", "tile", "unreduced",
+    "Sharding", "ShardingValueError", "along_axes", "iota_text", "manual", "maximal", "normalised",
+    "parse_sharding", "print_sharding", "replicated", "tile", "unreduced",
 ]  # fmt: skip
 
 _LAST = "replicated"
 _MOST_DEVICES = 1 << 20
 Group = tuple[str, int]
-
-
-class ShardingValueError(ValueError):
-    """A text that is no sharding, or one that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +198,13 @@ def normalised(tiles: Sequence[int], subgroups: Sequence[tuple[str, int]], devic
     return Sharding("tiled", tuple(tiles), tuple(zip(kinds, sizes, strict=True)), flat)
 
 
+def along_axes(
+    mesh: Mesh, dimensions: Sequence[Sequence[Piece]], subgroups: Mapping[str, Sequence[Piece]] | None = None
+) -> Sharding:
+    """The sharding of an array over a mesh; `hlotool.ir.sharding_axes.axes_grid` says what the arguments are."""
+    return replicated() if mesh.size == 1 else normalised(*axes_grid(mesh, dimensions, subgroups or {}))
+
+
 # ---- text
 
 
@@ -210,14 +222,20 @@ def parse_sharding(text: str) -> Sharding | tuple[Sharding, ...]:
 
 def _parse_one(text: str) -> Sharding:
     if over_axes(text):
-        from hlotool.ir.sharding_axes import parse_axes  # few have them
-
-        return parse_axes(text)
+        return _over_axes(text)
     found: list[ShardingError] = []
     one = read_one(text, 0, len(text), found)
     if found:
         raise ShardingValueError(found[0].message)
     return replace(_meaning(one), group=one.group, metadata=one.metadata)
+
+
+def _over_axes(text: str) -> Sharding:
+    read = read_axes(text)
+    if read.device is not None:
+        return maximal(read.device)
+    found = along_axes(read.mesh, read.dimensions, read.subgroups)
+    return replace(found, open_dimensions=read.open_dimensions, metadata=read.metadata)
 
 
 def _meaning(one: ReadSharding) -> Sharding:

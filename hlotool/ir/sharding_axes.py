@@ -12,15 +12,15 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field
 from math import prod
 
 import numpy as np
 
-from hlotool.ir.sharding import Sharding, ShardingValueError, maximal, normalised, replicated
+from hlotool.ir.sharding_text import ShardingValueError
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Mesh", "Piece", "along_axes", "parse_axes"]
+__all__ = ["Mesh", "Piece", "ReadAxes", "axes_grid", "read_axes"]
 
 _MAXIMAL = re.compile(r"\{\s*maximal_mesh\[\s*device_id\s*=\s*(\d{1,12})\s*\]\s*\}")
 _MESH = re.compile(r"\{\s*mesh\[([^\[\]]*)\]\s*(?:,\s*)?")
@@ -60,12 +60,15 @@ class Mesh:
         return found
 
 
-def along_axes(
-    mesh: Mesh, dimensions: Sequence[Sequence[Piece]], subgroups: Mapping[str, Sequence[Piece]] | None = None
-) -> Sharding:
-    """The sharding whose dimensions are cut along these pieces, major first; `subgroups` has those of ``manual`` and
-    ``unreduced``, all others replicate.  `ShardingValueError` where pieces overlap or occur twice."""
-    groups = {kind: pieces for kind, pieces in (subgroups or {}).items() if pieces}
+def axes_grid(
+    mesh: Mesh, dimensions: Sequence[Sequence[Piece]], subgroups: Mapping[str, Sequence[Piece]]
+) -> tuple[tuple[int, ...], list[tuple[str, int]], list[int]]:
+    """Tiles, subgroups and devices of an array whose dimensions are cut along these pieces, major first; `subgroups`
+    has the pieces of ``manual`` and ``unreduced``, all others replicate.  `ShardingValueError` where pieces overlap or
+    occur twice."""
+    if mesh.devices is not None and len(mesh.devices) != mesh.size:
+        raise ShardingValueError(f"the mesh has {mesh.size} devices, {len(mesh.devices)} are listed")
+    groups = {kind: pieces for kind, pieces in subgroups.items() if pieces}
     rows = [*dimensions, *groups.values()]
     places = _cut(mesh, [piece for row in rows for piece in row])
     numbers = [
@@ -77,16 +80,11 @@ def along_axes(
         raise ShardingValueError("an axis of the mesh is used twice in a sharding")
     rest = [n for n in range(len(places)) if n not in used]
     sizes = [size for _, _, size in places]
-    if mesh.devices is not None and len(mesh.devices) != mesh.size:
-        raise ShardingValueError(f"the mesh has {mesh.size} devices, {len(mesh.devices)} are listed")
     devices = np.arange(mesh.size) if mesh.devices is None else np.array(mesh.devices, np.int64)
-    grid = devices.reshape(sizes).transpose(*used, *rest).reshape(-1)
-    kinds = [*((kind, prod(size for _, _, size in row)) for kind, row in groups.items())]
+    grid = devices.reshape(sizes).transpose([*used, *rest]).reshape(-1)
+    kinds = [(kind, prod(size for _, _, size in row)) for kind, row in groups.items()]
     kinds.append(("replicated", prod(sizes[n] for n in rest)))
-    tiles = [prod(size for _, _, size in row) for row in dimensions]
-    if len(kinds) == 1 and prod(tiles) == 1:
-        return replicated()
-    return normalised(tiles, kinds, grid.tolist())
+    return tuple(prod(size for _, _, size in row) for row in dimensions), kinds, grid.tolist()
 
 
 def _cut(mesh: Mesh, used: Sequence[Piece]) -> list[Piece]:
@@ -101,11 +99,23 @@ def _cut(mesh: Mesh, used: Sequence[Piece]) -> list[Piece]:
     return places
 
 
-def parse_axes(text: str) -> Sharding:
-    """The sharding of one array, over named axes; `ShardingValueError` says what is wrong."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadAxes:
+    """The text of a sharding over axes: either one `device` has the array, or its `dimensions` are cut."""
+
+    device: int | None = None
+    mesh: Mesh = Mesh(())
+    dimensions: Sequence[Sequence[Piece]] = ()
+    subgroups: Mapping[str, Sequence[Piece]] = field(default_factory=dict)
+    open_dimensions: tuple[int, ...] = ()
+    metadata: str = ""
+
+
+def read_axes(text: str) -> ReadAxes:
+    """What the sharding of one array over named axes says; `ShardingValueError` where it is none."""
     whole = _MAXIMAL.fullmatch(text.strip())
     if whole:
-        return maximal(int(whole.group(1)))
+        return ReadAxes(device=int(whole.group(1)))
     head = _MESH.match(text)
     if head is None:
         raise ShardingValueError("a sharding over named axes begins with its mesh: mesh['x'=2]")
@@ -132,8 +142,8 @@ def parse_axes(text: str) -> Sharding:
     if text[position:end].strip():
         raise ShardingValueError(f"unexpected '{text[position:end].strip()[:40]}' in a sharding over named axes")
     groups.pop("replicated", None)
-    made = along_axes(mesh, rows, groups)
-    return replace(made, open_dimensions=tuple(opened), metadata=metadata.group(1) if metadata else "")
+    note = metadata.group(1) if metadata else ""
+    return ReadAxes(mesh=mesh, dimensions=rows, subgroups=groups, open_dimensions=tuple(opened), metadata=note)
 
 
 def _read_mesh(axes: str, text: str, position: int) -> tuple[Mesh, int]:

@@ -20,7 +20,9 @@ from math import prod
 from hlotool.ir.shape import Shape
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["ReadSharding", "ShardingError", "over_axes", "read_one", "sharding_errors", "sharding_parts"]
+__all__ = [
+    "ReadSharding", "ShardingError", "ShardingValueError", "over_axes", "read_one", "sharding_errors", "sharding_parts",
+]  # fmt: skip
 
 _WORDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
 _FLAGS = ("last_tile_dim_replicate",)
@@ -41,6 +43,10 @@ _NEWER = re.compile(r"\s*\{\s*(?:maximal_)?mesh\b")  # shardings over named axes
 _LONGEST = 1 << 22  # characters that are looked at
 
 Span = tuple[int, int]
+
+
+class ShardingValueError(ValueError):
+    """A text that is no sharding, or one that is too large."""
 
 
 @dataclass(frozen=True, slots=True)

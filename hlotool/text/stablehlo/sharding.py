@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from hlotool.ir.sharding import ShardingValueError, print_sharding
-from hlotool.ir.sharding_axes import Mesh, Piece, along_axes
+from hlotool.ir.sharding import along_axes, print_sharding
+from hlotool.ir.sharding_axes import Mesh, Piece
+from hlotool.ir.sharding_text import ShardingValueError
 from hlotool.text.stablehlo.scope import Refusal
 from hlotool.text.stablehlo.tree import Mark
 
