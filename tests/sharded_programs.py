@@ -26,11 +26,11 @@ os.environ["XLA_FLAGS"] = (
 )
 os.environ["JAX_PLATFORMS"] = "cpu"
 
-import jax
-import jax.numpy as jnp
-from jax import lax
-from jax.sharding import AxisType, Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+from jax import lax  # noqa: E402
+from jax.sharding import AxisType, Mesh, NamedSharding  # noqa: E402
+from jax.sharding import PartitionSpec as P  # noqa: E402
 
 PROGRAMS: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...], Any]]] = {}
 """Name -> function, its arguments (shapes with shardings), shardings of results (None: XLA chooses)."""

@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from hlotool.ir.sharding_axes import Mesh, Piece, axes_grid, read_axes
+from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes, axes_grid, read_axes
 from hlotool.ir.sharding_text import (
     ReadSharding,
     ShardingError,
@@ -33,7 +33,7 @@ from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "Sharding", "ShardingValueError", "along_axes", "iota_text", "manual", "maximal", "normalised",
-    "parse_sharding", "print_sharding", "replicated", "tile", "unreduced",
+    "parse_sharding", "print_sharding", "replicated", "sharding_of_axes", "tile", "unreduced",
 ]  # fmt: skip
 
 _LAST = "replicated"
@@ -222,7 +222,7 @@ def parse_sharding(text: str) -> Sharding | tuple[Sharding, ...]:
 
 def _parse_one(text: str) -> Sharding:
     if over_axes(text):
-        return _over_axes(text)
+        return sharding_of_axes(read_axes(text))
     found: list[ShardingError] = []
     one = read_one(text, 0, len(text), found)
     if found:
@@ -230,8 +230,8 @@ def _parse_one(text: str) -> Sharding:
     return replace(_meaning(one), group=one.group, metadata=one.metadata)
 
 
-def _over_axes(text: str) -> Sharding:
-    read = read_axes(text)
+def sharding_of_axes(read: ReadAxes) -> Sharding:
+    """The sharding that a text over named axes says."""
     if read.device is not None:
         return maximal(read.device)
     found = along_axes(read.mesh, read.dimensions, read.subgroups)
