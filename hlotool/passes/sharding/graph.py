@@ -73,7 +73,8 @@ class Graph:
         self.members: list[list[Place]] = [[] for _ in self._parent]
         for number, place in enumerate(self.places):
             self.members[self._find(number)].append(place)
-        self.edges: list[list[Edge]] = [[] for _ in self._parent]
+        self.edges: list[list[tuple[int, Edge]]] = [[] for _ in self._parent]  # with numbers, in program order
+        self._edges = 0
         for computation in self.computations:
             for one in computation:
                 self._connect(one)
@@ -116,7 +117,8 @@ class Graph:
 
     def _add(self, source: int, edge: Edge) -> None:
         if source != edge.target:
-            self.edges[source].append(edge)
+            self.edges[source].append((self._edges, edge))
+            self._edges += 1
 
     def _both(self, a: int, b: int, via: Instruction, there: str = "operand", back: str = "user") -> None:
         self._add(a, Edge(b, via, there, FIRST))

@@ -1,7 +1,7 @@
 """From the shardings that are given to those of all other values: carried along the edges of a graph to a fixed point.
 
-Levels are gone through in order (`hlotool.passes.sharding.factors`), each until nothing changes; within one, what is
-near to an annotation is reached before what is far, and where two are as near, large arrays speak before small ones.  A
+Levels are gone through in order (`hlotool.passes.sharding.factors`), each until nothing changes: as far as results
+follow from operands, in program order, then as far as operands follow from results, the last first, and so on.  A
 sharding that arrives where there is one already refines it, if both fit together; else the first one stays.  What is
 given stays as it is, but along dimensions that are left open.  Every refinement multiplies the number of tiles, so the
 work is that of the edges times the logarithm of the number of devices.
@@ -9,8 +9,8 @@ work is that of the edges times the logarithm of the number of devices.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 
 from hlotool.ir import Instruction
 from hlotool.ir.sharding import Sharding
@@ -19,7 +19,10 @@ from hlotool.passes.sharding.factors import LEVELS
 from hlotool.passes.sharding.graph import Edge, Graph
 from hlotool.passes.sharding.projection import restricted, unite
 
-__all__ = ["Conflict", "Propagation", "Step"]
+__all__ = ["Conflict", "Propagation", "Step", "name_of"]
+
+_FORWARD = frozenset({"operand", "manual", "group", "beside"})
+_BACKWARD = frozenset({"user", "group"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,34 @@ class Conflict:
     source: int
     edge: Edge
     offered: Sharding
+
+
+class _Sweep:
+    """Nodes that are to look again at what comes to them in some ways: in program order (`step` 1), or the last first.
+
+    A node looks at what changed, in the order of the instructions by which it comes.
+    """
+
+    def __init__(self, ways: frozenset[str], step: int, level: int, graph: Graph) -> None:
+        self.ways, self.level, self.graph = ways, level, graph
+        self.queue: list[int] = []
+        self._step = step
+        self._changed: dict[int, dict[int, tuple[int, Edge]]] = {}  # target -> number of an edge -> source, edge
+
+    def changed(self, source: int) -> None:
+        """The node `source` has another sharding."""
+        for number, edge in self.graph.edges[source]:
+            if edge.level > self.level or edge.way not in self.ways:
+                continue
+            waiting = self._changed.setdefault(edge.target, {})
+            if not waiting:
+                heappush(self.queue, self._step * edge.target)
+            waiting[number] = source, edge
+
+    def pop(self) -> list[tuple[int, Edge]]:
+        """What the next node is to look at: sources and edges."""
+        found = self._changed.pop(self._step * heappop(self.queue))
+        return [found[number] for number in sorted(found)]
 
 
 class Propagation:
@@ -62,18 +93,15 @@ class Propagation:
         self.steps: dict[int, list[Step]] = {}
 
     def run(self) -> None:
-        order = range(len(self.graph.edges))
         for level in LEVELS:
-            seeds = [node for node in order if node in self.found]
-            seeds.sort(key=lambda node: -self.graph.shapes[node].byte_size)
-            self._spread(level, seeds)
+            self._spread(level)
 
     def conflicts(self) -> list[Conflict]:
         """The edges whose ends do not fit together: what is moved between devices there."""
         rows: list[Conflict] = []
         for node, edges in enumerate(self.graph.edges):
             mine = self.found.get(node)
-            for edge in edges if mine is not None else ():
+            for _, edge in edges if mine is not None else ():
                 theirs = self.found.get(edge.target)
                 if theirs is None or edge.way not in ("operand", "group"):
                     continue
@@ -82,19 +110,20 @@ class Propagation:
                     rows.append(Conflict(edge.target, node, edge, offered))
         return rows
 
-    def _spread(self, level: int, seeds: Sequence[int]) -> None:
-        queue = deque(seeds)
-        waiting = set(seeds)
-        while queue:
-            node = queue.popleft()
-            waiting.discard(node)
-            for edge in self.graph.edges[node]:
-                if edge.level > level:
-                    continue
-                offered = edge.carry(self.found[node])
-                if offered is not None and self._offer(node, edge, offered) and edge.target not in waiting:
-                    waiting.add(edge.target)
-                    queue.append(edge.target)
+    def _spread(self, level: int) -> None:
+        """All that follows at a level: as far as results follow from operands, then as far as the other way."""
+        sweeps = [_Sweep(_FORWARD, 1, level, self.graph), _Sweep(_BACKWARD, -1, level, self.graph)]
+        for node in self.found:
+            for sweep in sweeps:
+                sweep.changed(node)
+        while any(sweep.queue for sweep in sweeps):
+            for sweep in sweeps:
+                while sweep.queue:
+                    for source, edge in sweep.pop():
+                        offered = edge.carry(self.found[source])
+                        if offered is not None and self._offer(source, edge, offered):
+                            for other in sweeps:
+                                other.changed(edge.target)
 
     def _offer(self, source: int, edge: Edge, offered: Sharding) -> bool:
         """Whether the target of the edge got another sharding."""
