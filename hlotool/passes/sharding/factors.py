@@ -16,7 +16,6 @@ from hlotool.analysis.contraction import dot_dimensions
 from hlotool.evaluate.xla_annotations import IDENTITY_TARGETS
 from hlotool.ir import Instruction, Shape
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
-from hlotool.ir.opcodes import SPELLED
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.sharding.projection import Factors
 
@@ -557,7 +556,12 @@ CARRYING = frozenset(
 )  # fmt: skip
 """Opcodes that hand values on: `hlotool.passes.sharding.graph` knows where they come from and go to."""
 
-SILENT = frozenset(SPELLED) - RULES.keys() - CARRYING
+SILENT = frozenset(
+    "after-all all-gather all-gather-done all-gather-start all-reduce-done all-reduce-start all-to-all async-done "
+    "async-start async-update collective-permute-done collective-permute-start constant dynamic-reshape "
+    "get-dimension-size infeed iota outfeed partition-id ragged-all-to-all recv recv-done reduce-scatter replica-id "
+    "rng rng-bit-generator rng-get-and-update-state scan send send-done".split()
+)
 """Opcodes of which nothing follows for others: what they make has no operands that are cut alike (constants, iota,
 random numbers), goes to or comes from elsewhere, or is a collective on parts of arrays."""
 

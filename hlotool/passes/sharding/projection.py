@@ -46,20 +46,20 @@ def project(sharding: Sharding, source: Factors, target: Factors, sizes: tuple[i
     kept = {factor for row in target for factor, _ in _joined(row, place, grid, sizes)}
     rest += [dimension for factor, dimension in place.items() if factor not in kept]
     order: list[int] = []
-    tiles: list[int] = []
+    found: list[int] = []
     for row in target:
         dimensions = [place[factor] for factor in row if factor in kept]
         order += dimensions
-        tiles.append(prod(grid[d] for d in dimensions))
+        found.append(prod(grid[d] for d in dimensions))
     first = len(grid)
     subgroups = [(kind, size) for kind, size in sharding.subgroups if kind != "replicated"]
     grid += [size for _, size in sharding.subgroups]
     others = [first + n for n, (kind, _) in enumerate(sharding.subgroups) if kind != "replicated"]
     rest = sorted(rest) + [first + n for n, (kind, _) in enumerate(sharding.subgroups) if kind == "replicated"]
-    if prod(tiles) == 1 and not subgroups:
+    if prod(found) == 1 and not subgroups:
         return None
     devices = np.array(sharding.devices, np.int64).reshape(grid).transpose([*order, *others, *rest])
-    return normalised(tiles, [*subgroups, ("replicated", prod(grid[d] for d in rest))], devices.reshape(-1).tolist())
+    return normalised(found, [*subgroups, ("replicated", prod(grid[d] for d in rest))], devices.reshape(-1).tolist())
 
 
 def _dealt(factors: Sequence[int], tiles: int, sizes: Sequence[int]) -> list[tuple[int, int]]:

@@ -101,7 +101,9 @@ class Propagation:
         rows: list[Conflict] = []
         for node, edges in enumerate(self.graph.edges):
             mine = self.found.get(node)
-            for _, edge in edges if mine is not None else ():
+            if mine is None:
+                continue
+            for _, edge in edges:
                 theirs = self.found.get(edge.target)
                 if theirs is None or edge.way not in ("operand", "group"):
                     continue

@@ -14,6 +14,7 @@ from hlotool.ir import Instruction, Module, Verbatim
 from hlotool.ir.sharding import Sharding, along_axes, print_sharding, sharding_of_axes
 from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes
 from hlotool.ir.sharding_sdy import read_axis_names, read_meshes, read_sdy_values
+from hlotool.ir.sharding_text import ShardingValueError
 from hlotool.passes.framework.graph import custom_call_target, made_from, replace_with
 
 __all__ = ["import_shardy", "shardy_meshes", "shardy_values"]
@@ -42,11 +43,10 @@ def import_shardy(module: Module, log: DecisionLog) -> bool:
         for one in computation:
             target = custom_call_target(one)
             if target == _RESULT and log.allow():
-                (read,) = shardy_values(one, meshes) or [None]
-                if read is not None and one.shape.is_array:
-                    log.rewrite("shardy", one, one.name, "the sharding of a result of the program")
-                    one.attributes = _sharding_call(read)
-                    changed = True
+                (read,) = _reads(one, meshes, "xla.sdy.sharding", 1)
+                log.rewrite("shardy", one, one.name, "the sharding of a result of the program")
+                one.attributes = _sharding_call(read)
+                changed = True
             elif target == "Sharding" and "backend_config" not in one.attributes:
                 changed |= _open(one, meshes)
             elif target == _INWARDS and log.allow():
@@ -56,6 +56,13 @@ def import_shardy(module: Module, log: DecisionLog) -> bool:
                 _crossing(one, meshes, "xla.sdy.out_shardings", "SPMDShardToFullShape", False, log)
                 changed = True
     return changed
+
+
+def _reads(one: Instruction, meshes: Mapping[str, Mesh], key: str, count: int) -> list[ReadAxes]:
+    found = shardy_values(one, meshes, key)
+    if len(found) != count:
+        raise ShardingValueError(f"{one.name} has {count} arrays, and shardings of {len(found)} as {key}")
+    return found
 
 
 def _sharding_call(read: ReadAxes) -> dict[str, object]:
@@ -94,9 +101,11 @@ def _crossing(
     """Two custom calls for each array in the place of one for all: what it is cut like before, and the crossing."""
     computation = one.parent
     assert computation is not None
-    names = read_axis_names(one.attributes["frontend_attributes"].get("xla.sdy.manual_axes", ""))
-    reads = shardy_values(one, meshes, key)
+    names = read_axis_names(one.attributes.get("frontend_attributes", {}).get("xla.sdy.manual_axes", ""))
     shapes = one.shape.elements if one.shape.is_tuple else (one.shape,)
+    if len(shapes) != len(one.operands):
+        raise ShardingValueError(f"{one.name} has {len(one.operands)} operands and {len(shapes)} results")
+    reads = _reads(one, meshes, key, len(shapes))
     made: list[Instruction] = []
     for operand, shape, read in zip(one.operands, shapes, reads, strict=True):
         outside, inside = (Verbatim(print_sharding(_manual(read, names, at))) for at in (False, True))
