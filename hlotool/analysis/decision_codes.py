@@ -51,7 +51,7 @@ def _main(body: str, before: str = "") -> str:
 
 
 _SHARDED = _main(
-    "x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\nROOT y = f32[8,8] tanh(x)"
+    "x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\ny = f32[8,8] tanh(x)\nROOT z = f32[8,8] negate(y)"
 )
 
 
@@ -673,8 +673,9 @@ _ROWS = (
           "Both have shardings, from annotations or from nearer values, that no third is as fine as.  The partitioner "
           "moves what is missing between devices.",
           _main("x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\n"
-                "y = f32[8,8] parameter(1), sharding={devices=[1,2]<=[2]}\nROOT z = f32[8,8] add(x, y)")),
-    _kind(4276, "rewrite sharding-propagation", "shardy", "an annotation of Shardy's became one of HLO",
+                "y = f32[8,8] parameter(1), sharding={devices=[1,2]<=[2]}\nz = f32[8,8] add(x, y)\n"
+                "ROOT r = f32[8,8] negate(z)")),
+    _kind(4276, "rewrite *", "shardy", "an annotation of Shardy's became one of HLO",
           "Results of the program, and functions of the parts of arrays, are annotated over named axes by JAX.  The "
           "same is said by the custom calls Sharding, SPMDFullToShardShape and SPMDShardToFullShape."),
 )  # fmt: skip
