@@ -74,7 +74,7 @@ LIBRARIES = {  # beyond the standard library
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite", "scipy"},
     "harness": {  # all but the first four in child processes only
-        "numpy", "ml_dtypes", "safetensors", "sklearn", "jax", "jaxlib", "tensorflow", "torch",
+        "numpy", "ml_dtypes", "safetensors", "sklearn", "jax", "jaxlib", "tensorflow", "torch", "distributed", "mpi4py",
     },
     "inspect": {"graphviz"},
     "checks": {"numpy"},
