@@ -3,7 +3,7 @@
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
 414x buffers, 416x operands of products, 417x tuned choices, 418x what runs side by side, 419x derivatives and batches,
-420x grids of graphics processors, 421x clusters of backends, 424x and 425x exchanges among devices.
+420x grids of graphics processors, 421x clusters of backends, 424x and 425x exchanges among devices, 427x shardings.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -48,6 +48,11 @@ _SUM = "zero = f32[] constant(0)\nr = f32[8] reduce(t, zero), dimensions={1}, to
 def _main(body: str, before: str = "") -> str:
     lines = "\n".join(f"  {line}" for line in body.strip().splitlines())
     return f"HloModule example\n\n{before}ENTRY main {{\n{lines}\n}}\n"
+
+
+_SHARDED = _main(
+    "x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\nROOT y = f32[8,8] tanh(x)"
+)
 
 
 def _kind(
@@ -678,6 +683,33 @@ _ROWS = (
           "How often the loop runs is not known: devices that never came to the exchange do not wait for each other."),
     _kind(4254, "refuse while-loop-collective-code-motion", "too-large", "an exchange stays in a loop: it is large",
           "Its result, `bytes`, would stay alive while the loop runs: more than max-bytes."),
+    _kind(4270, "rewrite sharding-propagation", "forward", "a result is cut as an operand is",
+          "The dimensions that they have in common are cut alike; the rest of the devices have copies.  `level`: 0 "
+          "element by element, 1 products, reductions and movement, 2 what adds dimensions, 3 between operands.",
+          _SHARDED),
+    _kind(4271, "rewrite sharding-propagation", "backward", "an operand is cut as a result is",
+          "The dimensions that they have in common are cut alike; the rest of the devices have copies.  `level` is as "
+          "in HLO4270.",
+          _main("x = f32[8,8] parameter(0)\ny = f32[8,8] tanh(x)\nROOT s = f32[8,8] custom-call(y), "
+                "custom_call_target=\"Sharding\", sharding={devices=[2,1]<=[2]}")),
+    _kind(4272, "rewrite sharding-propagation", "beside", "an operand is cut as another one is",
+          "They have a dimension in common that the result has not: what is summed over.",
+          _main("x = f32[8,8] parameter(0), sharding={devices=[1,2]<=[2]}\nc = f32[8] constant({1,2,3,4,5,6,7,8})\n"
+                "w = f32[8,8] broadcast(c), dimensions={0}\nROOT y = f32[8,8] dot(x, w), " + _BY_ROWS)),
+    _kind(4273, "rewrite sharding-propagation", "group", "a value is cut as another one of its group",
+          "Annotations name the group: shard_as 1, shard_like 1, or a ShardingGroup of Shardy's."),
+    _kind(4274, "rewrite sharding-propagation", "kept", "a value keeps a sharding that is not for it to choose",
+          "Parameters and results of the program are on every device as a whole where they have no annotation and the "
+          "header does not allow propagation to them; values of one loop, branch or call have one sharding.",
+          _SHARDED),
+    _kind(4275, "refuse sharding-propagation", "conflict", "two values that belong together are cut differently",
+          "Both have shardings, from annotations or from nearer values, that no third is as fine as.  The partitioner "
+          "moves what is missing between devices.",
+          _main("x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\n"
+                "y = f32[8,8] parameter(1), sharding={devices=[1,2]<=[2]}\nROOT z = f32[8,8] add(x, y)")),
+    _kind(4276, "rewrite sharding-propagation", "shardy", "an annotation of Shardy's became one of HLO",
+          "Results of the program, and functions of the parts of arrays, are annotated over named axes by JAX.  The "
+          "same is said by the custom calls Sharding, SPMDFullToShardShape and SPMDShardToFullShape."),
 )  # fmt: skip
 
 KINDS: dict[str, DecisionKind] = {kind.code: kind for kind in _ROWS}

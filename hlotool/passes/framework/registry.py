@@ -98,6 +98,7 @@ PASSES: dict[str, str] = {
     "scatter-expander": "expand.scatter_expander:ScatterExpander",
     "scatter-simplifier": "simplify.scatter_simplifier:ScatterSimplifier",
     "select-and-scatter-expander": "expand.select_and_scatter_expander:SelectAndScatterExpander",
+    "sharding-propagation": "sharding.sharding_propagation:ShardingPropagation",
     "sharding-remover": "simplify.sharding_remover:ShardingRemover",
     "simplify-fp-conversions": "simplify.simplify_fp_conversions:SimplifyFPConversions",
     "sort-simplifier": "simplify.sort_simplifier:SortSimplifier",
