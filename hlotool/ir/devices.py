@@ -25,7 +25,7 @@ from hlotool.ir.module import Instruction, Module
 from hlotool.ir.shape import UNBOUNDED
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Topology", "check_devices", "device_groups", "device_pairs", "is_grouped", "topology_of"]
+__all__ = ["Topology", "check_devices", "device_groups", "device_pairs", "is_grouped", "is_started", "topology_of"]
 
 _GLOBAL = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 _GROUPED = _GLOBAL | {"all-to-all", "ragged-all-to-all", "collective-broadcast"}
@@ -58,6 +58,15 @@ def topology_of(module: Module) -> Topology:
 def is_grouped(opcode: str) -> bool:
     """Whether the opcode has ``replica_groups``."""
     return opcode.removesuffix("-start") in _GROUPED
+
+
+def is_started(instruction: Instruction) -> bool:
+    """Whether a collective is the first half of an asynchronous one, and the second half follows, with nothing between
+    the two that could look at its value."""
+    if instruction.opcode.removesuffix("-start") not in _SYNCHRONOUS or not instruction.opcode.endswith("-start"):
+        return False
+    users = list(instruction.users)
+    return len(users) == 1 and users[0].opcode == instruction.opcode.removesuffix("-start") + "-done"
 
 
 def device_groups(instruction: Instruction, topology: Topology) -> Groups:

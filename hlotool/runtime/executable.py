@@ -175,9 +175,9 @@ class Executable:
             if self.devices > 1 or feeds is not None or self.timeout is not None:
                 raise UnsupportedError("this backend has neither several devices nor queues nor a time limit")
             return [self.run(*arrays[0])]
-        from hlotool.evaluate.devices import World
+        from hlotool.evaluate.devices import ThreadWorld
 
-        world = World(topology, feeds, self.timeout)
+        world = ThreadWorld(topology, feeds, self.timeout)
         return world.run(lambda device: work(device, arrays[device.number]))
 
     def _rows(self, arrays: Sequence[object], devices: int) -> list[list[object]]:
@@ -297,9 +297,9 @@ def link(
             return call(*arrays)
 
     def alone(*arrays: object) -> Arrays:
-        from hlotool.evaluate.devices import Device, World
+        from hlotool.evaluate.devices import Device, ThreadWorld
 
-        return work(Device(World(seconds=timeout)), arrays)
+        return work(Device(ThreadWorld(seconds=timeout)), arrays)
 
     needs_device = timeout is not None or any(site.needs_device for site in sites)
     return executable(
