@@ -18,8 +18,8 @@ from hlotool.cli.errors import CheckFailed
 from hlotool.cli.input_options import input_arrays
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.options import check_backend
-from hlotool.cli.run_command import compared, output_names, report, save
 from hlotool.cli.run_options import RunOptions
+from hlotool.cli.run_report import compared, output_names, report, save
 from hlotool.cli.runnable import Rows, Runnable, compiled
 from hlotool.cli.words import say
 from hlotool.devices.mpi import MpiDevices

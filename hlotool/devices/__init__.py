@@ -1,1 +1,1 @@
-"""Where programs run when one process is not enough."""
+"""Where a program runs when one process is not enough: an executable comes in, and goes out with devices elsewhere."""

@@ -135,12 +135,7 @@ def compile_module(
     if excess_precision or flush_denormals:
         machine = replace(machine, numerics=Numerics(excess_precision, flush_denormals))
     found = find_backend(backend)
-    module = on_devices(module, replicas, partitions)
-    written = module
-    if not finite_loops:
-        module = keep_loops(module)
-    if devices is not None:
-        module = keep_overlaps(module)
+    module = _prepared(module, replicas, partitions, finite_loops, devices)
     options = CompileOptions(
         pipeline=parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline,
         machine=machine,
@@ -159,11 +154,28 @@ def compile_module(
         _check_donation(module, backend, found)
     if timeout is not None and not found.capabilities.time_limit:
         raise UnsupportedError(f"backend {backend} has no time limit")
-    executable = compiled_by(found, module, options)
-    if devices is not None:
-        said = (backend, str(options.pipeline), machine.numerics, options.donation, finite_loops, options.timeout)
-        executable = devices.attach(executable, written, repr(said))
+    executable = _placed(compiled_by(found, module, options), devices, module, backend, options)
     return replace(executable, compile_seconds=perf_counter() - start)
+
+
+def _placed(
+    executable: Executable, devices: Devices | None, module: Module, backend: str, options: CompileOptions
+) -> Executable:
+    """The executable on its devices, which are told on what it depends what the program computes."""
+    if devices is None:
+        return executable
+    said = f"{backend} {options.pipeline} {options.machine.numerics} {options.donation} {options.timeout}"
+    return devices.attach(executable, module, said)
+
+
+def _prepared(
+    module: Module, replicas: int | None, partitions: int | None, finite_loops: bool, devices: Devices | None
+) -> Module:
+    """The module as it is compiled, which says what the pipelines have to know."""
+    module = on_devices(module, replicas, partitions)
+    if not finite_loops:
+        module = keep_loops(module)
+    return module if devices is None else keep_overlaps(module)
 
 
 def _check_kinds(backend: object, pipeline: object, machine: object) -> None:
