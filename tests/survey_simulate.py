@@ -1,9 +1,10 @@
 """How far off `hlotool simulate` is: ``python tests/survey_simulate.py [--seconds S]``, by hand.
 
 Programs run on 1, 2 and 4 devices in this process, each on a thread of its own.  A model of this machine is fitted to
-some of them: operations and bytes per second, the time to launch a kernel, latency and bandwidth of exchanges.  With
-it runs of the others are predicted and held against what was measured.  Devices share the cores and the one memory:
-with more devices than cores each computes at its share of them, and exchanges have their share of the bandwidth.
+some of them: operations and bytes per second, the time to launch a kernel, latency and bandwidth of exchanges, the
+time to start several devices.  With it runs of the others are predicted and held against what was measured.  Devices
+share the cores and the one memory: with more devices than cores each computes at its share of them, and exchanges have
+their share of the bandwidth.  How many cores there are is fitted, too, since two threads of one core are no two cores.
 """
 
 from __future__ import annotations
@@ -172,21 +173,28 @@ def measured(name: str, text: str, devices: int, seconds: float) -> Point:
     return Point(name, devices, executable.module, ModuleCost(executable.module), sorted(times)[len(times) // 2])
 
 
-Model = tuple[float, float, float, float, float]
-"""Operations per second, bytes per second, seconds of a launch, latency, bytes per second of exchanges."""
+Model = dict[str, float]
+"""Figures of this machine by their names, in the order in which they are printed."""
+
+_BEGIN: Model = {
+    "FLOP/s": 2e11, "B/s": 1e10, "s of a launch": 5e-6, "s of latency": 5e-4, "B/s of exchanges": 2e9,
+    "s to start devices": 5e-4, "cores": 1.5,
+}  # fmt: skip
 
 
 def predicted(model: Model, point: Point) -> float:
-    flops, bandwidth, launch, latency, rate = model
-    share = min(1.0, (os.cpu_count() or 1) / point.devices)
+    """Seconds of a run by the model."""
+    flops, bandwidth, launch, latency, rate, start, cores = model.values()
+    share = min(1.0, cores / point.devices)
     chip = Chip(flops=flops * share, bandwidth=bandwidth * share, memory=0, launch=launch / share)
     network = parse_topology("switch", point.devices, Link(latency, rate / point.devices))
-    return simulate(Exchanges(point.module, network), point.costs, chip, events=False).seconds
+    line = simulate(Exchanges(point.module, network), point.costs, chip, events=False)
+    return line.seconds + (start * point.devices if point.devices > 1 else 0.0)
 
 
 def fitted(points: Sequence[Point]) -> Model:
     """The model with the least sum of squared logarithms, by steps along one figure after the other."""
-    best: Model = (5e10, 1e10, 5e-6, 5e-5, 5e9)
+    best = _BEGIN
 
     def miss(model: Model) -> float:
         return sum(math.log(predicted(model, point) / point.seconds) ** 2 for point in points)
@@ -194,12 +202,10 @@ def fitted(points: Sequence[Point]) -> Model:
     least, step = miss(best), 2.0
     while step > 1.01:
         before = least
-        for number in range(len(best)):
+        for name in best:
             for factor in (step, 1 / step):
-                one, two, three, four, five = (v * factor if n == number else v for n, v in enumerate(best))
-                other = (one, two, three, four, five)
-                found = miss(other)
-                if found < least:
+                other = {**best, name: best[name] * factor}
+                if other["cores"] <= (os.cpu_count() or 1) and (found := miss(other)) < least:
                     best, least = other, found
         if least > before * 0.999:
             step = math.sqrt(step)
@@ -215,8 +221,7 @@ def main() -> int:
         for programs in (FITTED, PREDICTED)
     )
     model = fitted(known)
-    words = ("FLOP/s", "B/s", "s of a launch", "s of latency", "B/s of exchanges")
-    print("; ".join(f"{value:.3g} {word}" for value, word in zip(model, words, strict=True)))
+    print("; ".join(f"{value:.3g} {name}" for name, value in model.items()))
     print(f"{'program':22} devices  measured ms  predicted ms     off")
     for kind, points in (("fitted", known), ("predicted", others)):
         off = []

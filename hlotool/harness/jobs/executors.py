@@ -92,7 +92,9 @@ def _dask(name: str, address: str) -> Pool:
             from distributed import Client
         except ImportError:
             raise UnsupportedError("--executor dask needs Dask: pip install 'hlotool[dask]'") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
+        for one in list(logging.root.manager.loggerDict):
+            if one.partition(".")[0] == "distributed":
+                logging.getLogger(one).setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
         try:
             client = Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
