@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hlotool.inspect.colours import distinct_colour
 from hlotool.ir import Instruction, Verbatim
 from hlotool.ir.sharding import parse_sharding, print_sharding
-from hlotool.ir.sharding_text import ShardingValueError
+from hlotool.ir.sharding_axes import ShardingValueError
 
 __all__ = ["sharding_fills", "sharding_words"]
 
