@@ -3,7 +3,8 @@
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
 414x buffers, 416x operands of products, 417x tuned choices, 418x what runs side by side, 419x derivatives and batches,
-420x grids of graphics processors, 421x clusters of backends, 424x and 425x exchanges among devices, 427x shardings.
+420x grids of graphics processors, 421x clusters of backends, 424x and 425x exchanges among devices, 427x shardings,
+428x partitioned programs.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -51,7 +52,7 @@ def _main(body: str, before: str = "") -> str:
 
 
 _SHARDED = _main(
-    "x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\nROOT y = f32[8,8] tanh(x)"
+    "x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\ny = f32[8,8] tanh(x)\nROOT z = f32[8,8] negate(y)"
 )
 
 
@@ -706,10 +707,22 @@ _ROWS = (
           "Both have shardings, from annotations or from nearer values, that no third is as fine as.  The partitioner "
           "moves what is missing between devices.",
           _main("x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\n"
-                "y = f32[8,8] parameter(1), sharding={devices=[1,2]<=[2]}\nROOT z = f32[8,8] add(x, y)")),
-    _kind(4276, "rewrite sharding-propagation", "shardy", "an annotation of Shardy's became one of HLO",
+                "y = f32[8,8] parameter(1), sharding={devices=[1,2]<=[2]}\nz = f32[8,8] add(x, y)\n"
+                "ROOT r = f32[8,8] negate(z)")),
+    _kind(4276, "rewrite *", "shardy", "an annotation of Shardy's became one of HLO",
           "Results of the program, and functions of the parts of arrays, are annotated over named axes by JAX.  The "
           "same is said by the custom calls Sharding, SPMDFullToShardShape and SPMDShardToFullShape."),
+    _kind(4280, "rewrite spmd-partitioner", "partition", "a module for one device became one for many",
+          "Each of `devices` devices has its part of every array, as the shardings say, and exchanges with others what "
+          "it needs of theirs.",
+          _main("x = f32[8,4] parameter(0), sharding={devices=[2,1]<=[2]}\nROOT y = f32[8,4] sine(x)"),
+          "spmd-partitioner{partitions=2}"),
+    _kind(4281, "note spmd-partitioner", "fallback", "every device computes all of an instruction",
+          "Its operands are gathered, `bytes` of them received by each device, and what is wanted is cut out of the "
+          "result: no rule knows how to divide it, or all that is divided has to be whole.",
+          _main("x = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
+                "ROOT y = (f32[2], s32[2]) topk(x), k=2, largest=true"),
+          "spmd-partitioner{partitions=2}"),
 )  # fmt: skip
 
 KINDS: dict[str, DecisionKind] = {kind.code: kind for kind in _ROWS}

@@ -26,6 +26,7 @@ from hlotool.cli.options import (
     finite_loops_option,
     format_option,
     max_undecided_option,
+    mpi_options,
     numerics_options,
     strict_option,
     threads_option,
@@ -47,7 +48,7 @@ from hlotool.ir import Shape
 if TYPE_CHECKING:
     from hlotool.evaluate.feeds import Feeds
 
-__all__ = ["command"]
+__all__ = ["command", "compared", "output_names", "report", "save"]
 
 
 class _Positive(Amount):
@@ -84,6 +85,7 @@ class _Positive(Amount):
 @click.option("--compare", "reference", metavar="REF.npz|evaluate", help="Compare; exit 1 if the outputs differ.")
 @tolerance_options
 @devices_options
+@mpi_options
 @max_undecided_option("With evaluate or f64: how much of an output may be undecided, as in 5% or 0.05.")
 @click.option(
     "--infeed",
@@ -122,6 +124,11 @@ def command(isolate: bool, memory_limit: int | None, **given: Any) -> int | None
     On several devices, which are threads here, replica r and partition p are device r * PARTITIONS + p; every device
     has inputs and outputs of its own: out0@0, out0@1, ...
 
+    With --devices mpi they are spread over the processes of an MPI job (mpiexec -n 4 hlotool run FILE --devices mpi):
+    each has a block of them, as threads where they are several, and collectives go through MPI.  Rank 0 reads, prints
+    and writes what all devices give, unless -o names a file for each ({rank}).  A process that fails or dies, or
+    devices that wait in vain, end all of them with exit code 5.
+
     --compare evaluate compares with the values that wider floats give (f64; for f64 extended precision): an element is
     right when it is within its error bound, which follows from the types, the operations and the lengths of the sums
     that lead to it, or where that says little (deep networks) from the spread of several runs with other roundings.
@@ -136,6 +143,12 @@ def command(isolate: bool, memory_limit: int | None, **given: Any) -> int | None
     options = RunOptions(**given)
     if options.bitwise and options.repeat == 1:
         raise click.UsageError("--bitwise compares the runs of --repeat N")
+    if options.devices == "mpi":
+        from hlotool.cli.mpi_run import run_over_mpi
+
+        return run_over_mpi(options)
+    if options.assignment is not None or options.fast_collectives or options.log_ranks:
+        raise click.UsageError("--assignment, --fast-collectives and --log-ranks go with --devices mpi")
     program = (warm(options) if options.may_be_warm else None) or _compiled(options)
     devices = program.devices
     random = options.inputs is not None or options.seed is not None or options.edges is not None
@@ -149,21 +162,14 @@ def command(isolate: bool, memory_limit: int | None, **given: Any) -> int | None
         _report_truth(options, program, arrays, feeds)
         return None
     outputs = _outputs(options, program, arrays, feeds)
-    names = [f"out{n}" + _at(d, devices) for d in range(devices) for n in range(len(program.outputs))]
+    names = output_names(program, range(devices))
     results = [array for row in outputs for array in row]
-    _save(options, program, dict(zip(names, results, strict=True)), feeds)
-    comparisons: list[Comparison] = []
-    if options.reference == "evaluate":
-        comparisons = _compared(options, program, arrays, results)
-    elif options.reference is not None:
-        expected = [a for d in range(devices) for a in read_arrays(options.reference, "out", program.outputs, d)]
-        comparisons = judge_by_arrays(results, expected, options.rules).comparisons
-    elif recorded is not None and not options.values and program.result is not None and devices == 1:
-        comparisons = judge_by_arrays(results, program.result, options.rules).comparisons
+    save(options, program, dict(zip(names, results, strict=True)), feeds)
+    comparisons = compared(options, program, arrays, results)
     shapes = list(program.outputs) * devices
     differing = _repeated(options, program, arrays, results)
     repeats = _repeats_json(options, names, differing)
-    _report(names, shapes, results, comparisons, options.form, quiet=options.output is not None, more=repeats)
+    report(names, shapes, results, comparisons, options.form, quiet=options.output is not None, more=repeats)
     if options.bitwise and options.form != "json":
         for one in differing:
             where = f"the first at [{', '.join(map(str, one.index))}]"
@@ -173,6 +179,28 @@ def command(isolate: bool, memory_limit: int | None, **given: Any) -> int | None
     if differing or not all(c.ok for c in comparisons):
         raise CheckFailed
     return None
+
+
+def output_names(program: Runnable, devices: Sequence[int]) -> list[str]:
+    """What the outputs of `devices` are called, in order."""
+    return [f"out{n}" + _at(d, program.devices) for d in devices for n in range(len(program.outputs))]
+
+
+def compared(
+    options: RunOptions, program: Runnable, arrays: list[list[npt.NDArray[Any]]], results: list[npt.NDArray[Any]]
+) -> list[Comparison]:
+    """The results of all devices against what --compare names, or what the file holds."""
+    devices, recorded = program.devices, program.recorded
+    if options.reference == "evaluate":
+        return _evaluated(options, program, arrays, results)
+    if options.reference is not None:
+        expected = [a for d in range(devices) for a in read_arrays(options.reference, "out", program.outputs, d)]
+        return judge_by_arrays(results, expected, options.rules).comparisons
+    random = options.inputs is not None or options.seed is not None or options.edges is not None
+    own = recorded is not None and not random and not options.values
+    if own and program.result is not None and devices == 1:
+        return judge_by_arrays(results, program.result, options.rules).comparisons
+    return []
 
 
 def _outputs(
@@ -230,7 +258,7 @@ def _report_truth(
     )  # fmt: skip
 
 
-def _save(
+def save(
     options: RunOptions, program: Runnable, results: Mapping[str, npt.NDArray[Any]], feeds: Feeds | None
 ) -> None:
     """Write the files that were asked for."""
@@ -243,7 +271,7 @@ def _save(
         write_bytes(options.outfeed, lambda stream: write_feeds(stream, feeds, program.devices))
 
 
-def _compared(
+def _evaluated(
     options: RunOptions, program: Runnable, arrays: list[list[npt.NDArray[Any]]], results: list[npt.NDArray[Any]]
 ) -> list[Comparison]:
     """Results against those of the evaluator: within their error bounds, unless there are none or a tolerance says."""
@@ -283,7 +311,7 @@ def _feeds(options: RunOptions, devices: int) -> Feeds | None:
     return Feeds() if options.infeed is None else read_feeds(options.infeed, devices)
 
 
-def _report(
+def report(
     names: list[str],
     shapes: list[Shape],
     outputs: list[npt.NDArray[Any]],

@@ -102,6 +102,7 @@ PASSES: dict[str, str] = {
     "sharding-remover": "simplify.sharding_remover:ShardingRemover",
     "simplify-fp-conversions": "simplify.simplify_fp_conversions:SimplifyFPConversions",
     "sort-simplifier": "simplify.sort_simplifier:SortSimplifier",
+    "spmd-partitioner": "spmd.spmd_partitioner:SpmdPartitioner",
     "stochastic-convert-decomposer": "expand.stochastic_convert_decomposer:StochasticConvertDecomposer",
     "topk-decomposer": "expand.topk_decomposer:TopkDecomposer",
     "topk-rewriter": "simplify.topk_rewriter:TopkRewriter",

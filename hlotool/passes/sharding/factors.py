@@ -215,7 +215,8 @@ def _reverse(one: Instruction) -> list[Link]:
     """What is reversed along is no more cut alike."""
     factors = _Factors()
     operand = factors.each(one.shape.dimensions)
-    result = [factors.new(1) if d in one.attributes["dimensions"] else operand[d] for d in range(one.shape.rank)]
+    sizes = enumerate(one.shape.dimensions)
+    result = [factors.new(size) if d in one.attributes["dimensions"] else operand[d] for d, size in sizes]
     return _link(factors, [_rows(operand)], [_rows(result)])
 
 
@@ -224,7 +225,8 @@ def _concatenate(one: Instruction) -> list[Link]:
     (dimension,) = one.attributes["dimensions"]
     factors = _Factors()
     result = factors.each(one.shape.dimensions)
-    apart = [_rows([*result[:dimension], factors.new(1), *result[dimension + 1 :]]) for _ in one.operands]
+    own = [factors.new(operand.shape.dimensions[dimension]) for operand in one.operands]
+    apart = [_rows([*result[:dimension], factor, *result[dimension + 1 :]]) for factor in own]
     return [
         *_link(factors, apart, [_rows(result)]),
         *_link(factors, [_rows(result)] * len(one.operands), [_rows(result)], LATE, LATE),
@@ -372,10 +374,11 @@ def _ragged_dot(one: Instruction) -> list[Link]:
         if ours not in ragged:
             right[theirs] = left[ours]
     outer = [*(left[d] for d in (*numbers.lhs_batch, *numbers.lhs_free))]
-    outer = [factors.new(1) if row in [left[d] for d in ragged] else row for row in outer]
+    rows = [left[d] for d in ragged]
+    outer = [factors.new(factors.sizes[row]) if row in rows else row for row in outer]
     inner = [right[d] for d in numbers.rhs_free if d not in groups]
     extra = one.shape.rank - len(outer) - len(inner)
-    result = [*[factors.new(1) for _ in range(max(extra, 0))], *outer, *inner]
+    result = [*factors.each(one.shape.dimensions[: max(extra, 0)]), *outer, *inner]
     if len(result) != one.shape.rank:
         return []
     return _link(factors, [_rows(left), _rows(right), None], [_rows(result)])
@@ -470,7 +473,8 @@ def _except(one: Instruction, dimensions: Sequence[int], operands: int | None = 
     shared = factors.each(model)
 
     def rows(shape: Shape) -> Factors:
-        return _rows([factors.new(1) if d in dimensions else shared[d] for d in range(shape.rank)])
+        sizes = enumerate(shape.dimensions)
+        return _rows([factors.new(size) if d in dimensions else shared[d] for d, size in sizes])
 
     alike = [o.shape if o.shape.is_array and o.shape.rank == len(model) else None for o in one.operands[:count]]
     given = [rows(shape) if shape is not None else None for shape in alike] + [None] * (len(one.operands) - count)
@@ -492,15 +496,12 @@ def _cholesky(one: Instruction) -> list[Link]:
 
 def _triangular_solve(one: Instruction) -> list[Link]:
     """Batches; and the right sides, which are solved for one by one."""
-    rank = one.shape.rank
     factors = _Factors()
-    batch = factors.each(one.shape.dimensions[:-2])
-    matrix = [factors.new(1), factors.new(1)]
-    free = factors.new(one.shape.dimensions[-1 if one.attributes.get("left_side", False) else -2])
-    own = factors.new(1)
-    ends = [own, free] if one.attributes.get("left_side", False) else [free, own]
-    result = _rows([*batch, *ends])
-    return _link(factors, [_rows([*batch, *matrix]), result], [result]) if rank >= 2 else []
+    right = factors.each(one.shape.dimensions)
+    matrix = [*right[:-2], *factors.each(one.operands[0].shape.dimensions[-2:])]
+    solved = right[-2 if one.attributes.get("left_side", False) else -1]
+    given = [factors.new(one.operands[1].shape.dimensions[d]) if f == solved else f for d, f in enumerate(right)]
+    return _link(factors, [_rows(matrix), _rows(given)], [_rows(right)])
 
 
 def _fft(one: Instruction) -> list[Link]:
@@ -556,12 +557,13 @@ CARRYING = frozenset(
 )  # fmt: skip
 """Opcodes that hand values on: `hlotool.passes.sharding.graph` knows where they come from and go to."""
 
-SILENT = frozenset(
-    "after-all all-gather all-gather-done all-gather-start all-reduce-done all-reduce-start all-to-all async-done "
-    "async-start async-update collective-permute-done collective-permute-start constant dynamic-reshape "
-    "get-dimension-size infeed iota outfeed partition-id ragged-all-to-all recv recv-done reduce-scatter replica-id "
-    "rng rng-bit-generator rng-get-and-update-state scan send send-done".split()
-)
+SILENT = frozenset({
+    "after-all", "all-gather", "all-gather-done", "all-gather-start", "all-reduce-done", "all-reduce-start",
+    "all-to-all", "async-done", "async-start", "async-update", "collective-permute-done", "collective-permute-start",
+    "constant", "dynamic-reshape", "get-dimension-size", "infeed", "iota", "outfeed", "partition-id",
+    "ragged-all-to-all", "recv", "recv-done", "reduce-scatter", "replica-id", "rng", "rng-bit-generator",
+    "rng-get-and-update-state", "scan", "send", "send-done",
+})  # fmt: skip
 """Opcodes of which nothing follows for others: what they make has no operands that are cut alike (constants, iota,
 random numbers), goes to or comes from elsewhere, or is a collective on parts of arrays."""
 

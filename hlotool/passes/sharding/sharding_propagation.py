@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -89,16 +90,18 @@ def _write(one: Instruction, propagation: Propagation, log: DecisionLog) -> bool
         steps = propagation.steps.get(node, ())
         subject = name_of((one, n))
         for step in steps:
-            log.rewrite(RULE_OF_WAY[step.edge.way], subject, (), _reason(step, propagation), level=step.edge.level)
+            reason = _reason(step, propagation, (one.name, propagation.graph.places[node][0].name))
+            log.rewrite(RULE_OF_WAY[step.edge.way], subject, (), reason, level=step.edge.level)
         if not steps and node in propagation.found and before is None:
             log.rewrite("kept", subject, (), f"{rows[n]}: {why_kept(one, node, graph)}")
     return True
 
 
-def _reason(step: Step, propagation: Propagation) -> str:
-    source = name_of(propagation.graph.places[step.source])
+def _reason(step: Step, propagation: Propagation, target: Sequence[str]) -> str:
+    source, leaf = propagation.graph.places[step.source]
     via = step.edge.via.name
-    return f"{step.sharding} from {source}" + (f" by {via}" if via != source else "")
+    by = f" by {via}" if via not in (source.name, *target) else ""
+    return f"{step.sharding} from {name_of((source, leaf))}{by}"
 
 
 def why_kept(one: Instruction, node: int, graph: Graph) -> str:

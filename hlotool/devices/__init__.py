@@ -1,0 +1,1 @@
+"""Where programs run when one process is not enough."""
