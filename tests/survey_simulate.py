@@ -1,19 +1,24 @@
-"""How far off `hlotool simulate` is: ``python tests/survey_simulate.py [--seconds S]``, by hand.
+"""How far off `hlotool simulate` is: ``python tests/survey_simulate.py [--seconds S] [--mpiexec MPIEXEC]``, by hand.
 
-Programs run on 1, 2 and 4 devices in this process, each on a thread of its own.  A model of this machine is fitted to
-some of them: operations and bytes per second, the time to launch a kernel, latency and bandwidth of exchanges, the
-time to start several devices.  With it runs of the others are predicted and held against what was measured.  Devices
-share the cores and the one memory: with more devices than cores each computes at its share of them, and exchanges have
-their share of the bandwidth.  How many cores there are is fitted, too, since two threads of one core are no two cores.
+Programs run on 1, 2 and 4 devices: threads of this process, or with --mpiexec the ranks of MPI jobs.  A model of this
+machine is fitted to some of them: operations and bytes per second, the time to launch a kernel, latency and bandwidth
+of exchanges, the time to start several devices.  With it runs of the others are predicted and held against what was
+measured.  Devices share the cores and the one memory: with more devices than cores each computes at its share of them,
+and exchanges have their share of the bandwidth.  How many cores there are is fitted, too, since two threads of one core
+are no two cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hlotool.analysis.collective_formulas import Link
 from hlotool.analysis.cost import ModuleCost
@@ -24,6 +29,7 @@ from hlotool.driver import compile_module
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Module
 from hlotool.lazy_dataclass import dataclass
+from hlotool.runtime.executable import Executable
 from hlotool.text.parser import parse
 
 DEVICES = (1, 2, 4)
@@ -153,24 +159,66 @@ class Point:
     seconds: float
 
 
-def measured(name: str, text: str, devices: int, seconds: float) -> Point:
-    """The median of runs for so many seconds, five at least."""
-    executable = compile_module(parse(text), threads=1)
-    arguments = [random_inputs(executable.module, 1, device) for device in range(devices)]
+def compiled(text: str, devices: Any = None) -> Executable:
+    """A program whose devices have one thread each."""
+    return compile_module(parse(text), threads=1, devices=devices)
 
-    def run() -> float:
-        begin = time.perf_counter()
-        if devices == 1:
-            executable(*arguments[0])
-        else:
-            executable.run_devices(arguments)
-        return time.perf_counter() - begin
 
+def timed(run: Callable[[], object], seconds: float, goes_on: Callable[[bool], bool] = bool) -> float:
+    """The median of runs for so many seconds, five at least; `goes_on` has all ranks agree."""
+    times: list[float] = []
     run()
-    times = [run() for _ in range(5)]
-    while sum(times) < seconds:
-        times.append(run())
-    return Point(name, devices, executable.module, ModuleCost(executable.module), sorted(times)[len(times) // 2])
+    while goes_on(len(times) < 5 or sum(times) < seconds):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return sorted(times)[len(times) // 2]
+
+
+def in_process(text: str, devices: int, seconds: float) -> float:
+    """What a run takes on threads of this process."""
+    executable = compiled(text)
+    arguments = [random_inputs(executable.module, 1, device) for device in range(devices)]
+    if devices == 1:
+        return timed(lambda: executable(*arguments[0]), seconds)
+    return timed(lambda: executable.run_devices(arguments), seconds)
+
+
+def on_ranks(seconds: float) -> None:
+    """What a rank of an MPI job does: runs all programs, of which the first rank prints the times."""
+    from mpi4py import MPI
+
+    from hlotool.devices.mpi import MpiDevices
+
+    comm = MPI.COMM_WORLD
+    found = {}
+    for name, make in {**FITTED, **PREDICTED}.items():
+        executable = compiled(make(comm.size), MpiDevices(comm))
+        arguments = random_inputs(executable.module, 1, comm.rank)
+
+        def run(executable: Executable = executable, arguments: Sequence[Any] = arguments) -> None:
+            comm.Barrier()
+            executable(*arguments)
+
+        found[name] = timed(run, seconds, comm.bcast)
+    if comm.rank == 0:
+        print(json.dumps(found))
+
+
+def by_mpi(mpiexec: str, devices: int, seconds: float) -> dict[str, float]:
+    """The times of all programs as an MPI job of so many ranks."""
+    command = [mpiexec, "-n", str(devices), sys.executable, __file__, "--ranks", "--seconds", str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+    times: dict[str, float] = json.loads(done.stdout)
+    return times
+
+
+def point_of(name: str, text: str, devices: int, seconds: float) -> Point:
+    """A program that took so many seconds."""
+    module = compiled(text).module
+    return Point(name, devices, module, ModuleCost(module), seconds)
 
 
 Model = dict[str, float]
@@ -215,11 +263,20 @@ def fitted(points: Sequence[Point]) -> Model:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=0.3, help="to measure each program on some devices for")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--mpiexec", help="run several devices as an MPI job, by this program")
+    parser.add_argument("--ranks", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.ranks:
+        on_ranks(options.seconds)
+        return 0
+    jobs = {d: by_mpi(options.mpiexec, d, options.seconds) for d in DEVICES if d > 1 and options.mpiexec}
     known, others = (
-        [measured(name, make(d), d, seconds) for name, make in programs.items() for d in DEVICES]
+        [
+            point_of(name, make(d), d, jobs[d][name] if d in jobs else in_process(make(d), d, options.seconds))
+            for name, make in programs.items() for d in DEVICES
+        ]
         for programs in (FITTED, PREDICTED)
-    )
+    )  # fmt: skip
     model = fitted(known)
     print("; ".join(f"{value:.3g} {name}" for name, value in model.items()))
     print(f"{'program':22} devices  measured ms  predicted ms     off")
