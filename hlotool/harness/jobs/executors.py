@@ -99,11 +99,12 @@ def _dask(name: str, address: str) -> Pool:
             client = Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise ExecutionError(f"no scheduler of Dask answers at {address}: {_first_line(error)}") from None
-        clients.append(client)
         try:
             client.wait_for_workers(1, timeout=_PATIENCE)
         except TimeoutError:
+            client.close()
             raise ExecutionError(f"the scheduler at {address} has no workers; 'dask worker' starts one") from None
+        clients.append(client)
         warnings.filterwarnings("ignore", "Sending large graph")  # contents are sent once
         made: Executor = client.get_executor(pure=False)
         return made
