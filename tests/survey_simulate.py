@@ -1,18 +1,24 @@
-"""How far off `hlotool simulate` is: ``python tests/survey_simulate.py [--seconds S]``, by hand.
+"""How far off `hlotool simulate` is: ``python tests/survey_simulate.py [--seconds S] [--mpiexec MPIEXEC]``, by hand.
 
-Programs run on 1, 2 and 4 devices in this process, each on a thread of its own.  A model of this machine is fitted to
-some of them: operations and bytes per second, the time to launch a kernel, latency and bandwidth of exchanges.  With
-it runs of the others are predicted and held against what was measured.  Devices share the cores and the one memory:
-with more devices than cores each computes at its share of them, and exchanges have their share of the bandwidth.
+Programs run on 1, 2 and 4 devices: threads of this process, or with --mpiexec the ranks of MPI jobs.  A model of this
+machine is fitted to some of them: operations and bytes per second, the time to launch a kernel, latency and bandwidth
+of exchanges, the time to start several devices.  With it runs of the others are predicted and held against what was
+measured.  Devices share the cores and the one memory: with more devices than cores each computes at its share of them,
+and exchanges have their share of the bandwidth.  How many cores there are is fitted, too, since two threads of one core
+are no two cores.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hlotool.analysis.collective_formulas import Link
 from hlotool.analysis.cost import ModuleCost
@@ -23,6 +29,7 @@ from hlotool.driver import compile_module
 from hlotool.harness.inputs import random_inputs
 from hlotool.ir import Module
 from hlotool.lazy_dataclass import dataclass
+from hlotool.runtime.executable import Executable
 from hlotool.text.parser import parse
 
 DEVICES = (1, 2, 4)
@@ -152,41 +159,90 @@ class Point:
     seconds: float
 
 
-def measured(name: str, text: str, devices: int, seconds: float) -> Point:
-    """The median of runs for so many seconds, five at least."""
-    executable = compile_module(parse(text), threads=1)
-    arguments = [random_inputs(executable.module, 1, device) for device in range(devices)]
+def compiled(text: str, devices: Any = None) -> Executable:
+    """A program whose devices have one thread each."""
+    return compile_module(parse(text), threads=1, devices=devices)
 
-    def run() -> float:
-        begin = time.perf_counter()
-        if devices == 1:
-            executable(*arguments[0])
-        else:
-            executable.run_devices(arguments)
-        return time.perf_counter() - begin
 
+def timed(run: Callable[[], object], seconds: float, goes_on: Callable[[bool], bool] = bool) -> float:
+    """The median of runs for so many seconds, five at least; `goes_on` has all ranks agree."""
+    times: list[float] = []
     run()
-    times = [run() for _ in range(5)]
-    while sum(times) < seconds:
-        times.append(run())
-    return Point(name, devices, executable.module, ModuleCost(executable.module), sorted(times)[len(times) // 2])
+    while goes_on(len(times) < 5 or sum(times) < seconds):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return sorted(times)[len(times) // 2]
 
 
-Model = tuple[float, float, float, float, float]
-"""Operations per second, bytes per second, seconds of a launch, latency, bytes per second of exchanges."""
+def in_process(text: str, devices: int, seconds: float) -> float:
+    """What a run takes on threads of this process."""
+    executable = compiled(text)
+    arguments = [random_inputs(executable.module, 1, device) for device in range(devices)]
+    if devices == 1:
+        return timed(lambda: executable(*arguments[0]), seconds)
+    return timed(lambda: executable.run_devices(arguments), seconds)
+
+
+def on_ranks(seconds: float) -> None:
+    """What a rank of an MPI job does: runs all programs, of which the first rank prints the times."""
+    from mpi4py import MPI
+
+    from hlotool.devices.mpi import MpiDevices
+
+    comm = MPI.COMM_WORLD
+    found = {}
+    for name, make in {**FITTED, **PREDICTED}.items():
+        executable = compiled(make(comm.size), MpiDevices(comm))
+        arguments = random_inputs(executable.module, 1, comm.rank)
+
+        def run(executable: Executable = executable, arguments: Sequence[Any] = arguments) -> None:
+            comm.Barrier()
+            executable(*arguments)
+
+        found[name] = timed(run, seconds, comm.bcast)
+    if comm.rank == 0:
+        print(json.dumps(found))
+
+
+def by_mpi(mpiexec: str, devices: int, seconds: float) -> dict[str, float]:
+    """The times of all programs as an MPI job of so many ranks."""
+    command = [mpiexec, "-n", str(devices), sys.executable, __file__, "--ranks", "--seconds", str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
+    times: dict[str, float] = json.loads(done.stdout)
+    return times
+
+
+def point_of(name: str, text: str, devices: int, seconds: float) -> Point:
+    """A program that took so many seconds."""
+    module = compiled(text).module
+    return Point(name, devices, module, ModuleCost(module), seconds)
+
+
+Model = dict[str, float]
+"""Figures of this machine by their names, in the order in which they are printed."""
+
+_BEGIN: Model = {
+    "FLOP/s": 2e11, "B/s": 1e10, "s of a launch": 5e-6, "s of latency": 5e-4, "B/s of exchanges": 2e9,
+    "s to start devices": 5e-4, "cores": 1.5,
+}  # fmt: skip
 
 
 def predicted(model: Model, point: Point) -> float:
-    flops, bandwidth, launch, latency, rate = model
-    share = min(1.0, (os.cpu_count() or 1) / point.devices)
+    """Seconds of a run by the model."""
+    flops, bandwidth, launch, latency, rate, start, cores = model.values()
+    share = min(1.0, cores / point.devices)
     chip = Chip(flops=flops * share, bandwidth=bandwidth * share, memory=0, launch=launch / share)
     network = parse_topology("switch", point.devices, Link(latency, rate / point.devices))
-    return simulate(Exchanges(point.module, network), point.costs, chip, events=False).seconds
+    line = simulate(Exchanges(point.module, network), point.costs, chip, events=False)
+    return line.seconds + (start * point.devices if point.devices > 1 else 0.0)
 
 
 def fitted(points: Sequence[Point]) -> Model:
     """The model with the least sum of squared logarithms, by steps along one figure after the other."""
-    best: Model = (5e10, 1e10, 5e-6, 5e-5, 5e9)
+    best = _BEGIN
 
     def miss(model: Model) -> float:
         return sum(math.log(predicted(model, point) / point.seconds) ** 2 for point in points)
@@ -194,12 +250,10 @@ def fitted(points: Sequence[Point]) -> Model:
     least, step = miss(best), 2.0
     while step > 1.01:
         before = least
-        for number in range(len(best)):
+        for name in best:
             for factor in (step, 1 / step):
-                one, two, three, four, five = (v * factor if n == number else v for n, v in enumerate(best))
-                other = (one, two, three, four, five)
-                found = miss(other)
-                if found < least:
+                other = {**best, name: best[name] * factor}
+                if other["cores"] <= (os.cpu_count() or 1) and (found := miss(other)) < least:
                     best, least = other, found
         if least > before * 0.999:
             step = math.sqrt(step)
@@ -209,14 +263,22 @@ def fitted(points: Sequence[Point]) -> Model:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=0.3, help="to measure each program on some devices for")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--mpiexec", help="run several devices as an MPI job, by this program")
+    parser.add_argument("--ranks", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.ranks:
+        on_ranks(options.seconds)
+        return 0
+    jobs = {d: by_mpi(options.mpiexec, d, options.seconds) for d in DEVICES if d > 1 and options.mpiexec}
     known, others = (
-        [measured(name, make(d), d, seconds) for name, make in programs.items() for d in DEVICES]
+        [
+            point_of(name, make(d), d, jobs[d][name] if d in jobs else in_process(make(d), d, options.seconds))
+            for name, make in programs.items() for d in DEVICES
+        ]
         for programs in (FITTED, PREDICTED)
-    )
+    )  # fmt: skip
     model = fitted(known)
-    words = ("FLOP/s", "B/s", "s of a launch", "s of latency", "B/s of exchanges")
-    print("; ".join(f"{value:.3g} {word}" for value, word in zip(model, words, strict=True)))
+    print("; ".join(f"{value:.3g} {name}" for name, value in model.items()))
     print(f"{'program':22} devices  measured ms  predicted ms     off")
     for kind, points in (("fitted", known), ("predicted", others)):
         off = []

@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "checks": {"ir", "text", "evaluate", "runtime", "harness", "inspect", "driver"},
     "cli": {
         "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "checks",
-        "driver", "lsp", "starters", "onnx", "suites",
+        "devices", "driver", "lsp", "starters", "onnx", "suites",
     },
+    "devices": {"ir", "text", "evaluate", "analysis", "codegen", "runtime"},
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
     "lsp": {"ir", "text", "lint", "analysis"},
     "starters": {"ir", "passes", "driver"},
@@ -79,6 +80,7 @@ LIBRARIES = {  # beyond the standard library
     "inspect": {"graphviz"},
     "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},
+    "devices": {"numpy", "mpi4py"},
     "driver": set(),
     "lsp": {"pygls", "lsprotocol"},
     "starters": set(),

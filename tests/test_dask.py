@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT, Run, environment
 
 from hlotool.harness.failure import Outcome
-from hlotool.harness.jobs import Jobs, pool_of
+from hlotool.harness.jobs import Jobs, executors, pool_of
 from hlotool.harness.trials import CommandTrial
 from hlotool.ir import ExecutionError
 
@@ -70,6 +70,13 @@ def test_a_worker_with_another_hlotool(tmp_path: Path) -> None:
         finally:
             worker.kill()
             worker.wait()
+
+
+def test_a_scheduler_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "_PATIENCE", 1)
+    refused = pytest.raises(ExecutionError, match="has no workers; 'dask worker' starts one")
+    with distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=":0") as empty, refused:
+        pool_of(f"dask:{empty.scheduler_address}").start()
 
 
 def test_nobody_is_there(hlotool: Run, tmp_path: Path) -> None:

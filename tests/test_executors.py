@@ -174,7 +174,7 @@ def test_bad_workers(answer: Any, words: str) -> None:
 
 
 def test_a_worker_that_answers_nonsense() -> None:
-    with Jobs(pool(Told(_nonsense))) as jobs, pytest.raises(ValueError, match="Expecting value"):
+    with Jobs(pool(Told(_nonsense))) as jobs, pytest.raises(ExecutionError, match="an answer that is none: JSONDecode"):
         jobs.submit(build).result()
 
 

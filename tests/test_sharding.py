@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hlotool.ir import array, tuple_shape
 from hlotool.ir.sharding import (
     Sharding,
     ShardingValueError,
@@ -19,6 +20,7 @@ from hlotool.ir.sharding import (
     replicated,
     tile,
 )
+from hlotool.ir.sharding_text import sharding_errors
 
 _ONE = [
     ("{replicated}", replicated()),
@@ -88,6 +90,21 @@ def test_tuples() -> None:
 def test_what_is_no_sharding(text: str, message: str) -> None:
     with pytest.raises(ShardingValueError, match=message):
         parse_sharding(text)
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("{mesh['x'=2], [{'x'}, {}]}", None),
+    ("{mesh['x'=2,'y'=2], [{'x'}, {?}], unreduced={'y'}}", None),
+    ("{mesh['x'=2], replicated}", None),
+    ("{mesh['x'=2], [{'x'}]}", "axes for 1 dimension, the shape is"),
+    ("{mesh['x'=8], [{'x'}, {}]}", "names device 4, the program runs on 4"),
+    ("{maximal_mesh[device_id=7]}", "names device 7"),
+    ("{{mesh['x'=2], [{'y'}]}}", "no axis 'y'"),
+])  # fmt: skip
+def test_the_verifier_looks_into_named_axes(text: str, message: str | None) -> None:
+    shape = array("f32", (4, 4))
+    found = sharding_errors(text, tuple_shape([shape]) if text.startswith("{{") else shape, 4)
+    assert [message in error.message for error in found] == [True] if message is not None else not found
 
 
 def test_tiles_that_do_not_divide() -> None:

@@ -19,9 +19,9 @@ from semantics.values import Array
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.driver import compile_module, optimise
-from hlotool.ir import Instruction, Module, UnsupportedError
+from hlotool.ir import Instruction, Module, UnsupportedError, Verbatim
 from hlotool.ir.opcodes import SPELLED
-from hlotool.ir.sharding import Sharding, normalised, parse_sharding, replicated, tile
+from hlotool.ir.sharding import Sharding, normalised, parse_sharding, print_sharding, replicated, tile
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline
 from hlotool.passes.sharding.factors import CARRYING, RULES, SILENT, Link, links_of, reshape_factors
@@ -260,6 +260,37 @@ def test_programs_of_jax(path: Path) -> None:
     again, log = _propagated(print_module(module))
     assert print_module(again) == print_module(module)
     assert not log.rewrites
+
+
+def _cut_at_random(module: Module, rng: Random, devices: int = 8) -> None:
+    """Shardings of half the parameters; all others may be chosen."""
+    free = Verbatim("true")
+    module.attributes["num_partitions"] = devices
+    module.attributes["allow_spmd_sharding_propagation_to_output"] = free
+    module.attributes["allow_spmd_sharding_propagation_to_parameters"] = free
+    arrays = [p for p in module.entry.parameters if p.shape.is_array and p.shape.rank]
+    for parameter in rng.sample(arrays, (len(arrays) + 1) // 2):
+        tiles, left = [], devices
+        for size in parameter.shape.dimensions:
+            tiles.append(rng.choice([n for n in (1, 2, 4, 8) if left % n == 0 and n <= max(size, 1)]))
+            left //= tiles[-1]
+        sharding = normalised(tiles, [("replicated", left)], rng.sample(range(devices), devices))
+        parameter.attributes["sharding"] = Verbatim(print_sharding(sharding))
+
+
+@pytest.mark.parametrize("path", sorted((DATA.parent / "models").glob("*.hlo")), ids=lambda path: path.stem)
+def test_models_cut_at_random(path: Path) -> None:
+    module = parse(path.read_text())
+    _cut_at_random(module, Random(path.stem))
+    text = print_module(module)
+    found, log = _propagated(text)
+    assert print_module(found) == print_module(_propagated(text)[0])
+    again, log = _propagated(print_module(found))
+    assert print_module(again) == print_module(found)
+    assert not log.rewrites
+    for one in found.entry.parameters:
+        given = next(p for p in module.entry.parameters if p.name == one.name).attributes.get("sharding")
+        assert given is None or one.attributes["sharding"] == given
 
 
 def test_the_data_says_what_xla_moves() -> None:

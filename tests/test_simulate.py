@@ -271,6 +271,20 @@ ROOT r = f32[4096] get-tuple-element(l), index=1"""
     assert line.computing == pytest.approx(trips * per_trip + 9 / 1e11, rel=0.01)
 
 
+def test_calls_by_the_million_are_refused() -> None:
+    """Each computation calls the next one twice: what is walked doubles."""
+    reduce = f"ROOT a = f32[4] all-reduce(p0), {channel(ALL)}, to_apply=sum"
+    before = f"c0 {{\n  p0 = f32[4] parameter(0)\n  {reduce}\n}}\n\n"
+    for n in range(1, 30):
+        before += (
+            f"c{n} {{\n  p{n} = f32[4] parameter(0)\n  one{n} = f32[4] call(p{n}), to_apply=c{n - 1}\n"
+            f"  ROOT two{n} = f32[4] call(one{n}), to_apply=c{n - 1}\n}}\n\n"
+        )
+    given = module("x = f32[4] parameter(0)\nROOT r = f32[4] call(x), to_apply=c29", before=before)
+    with pytest.raises(UnsupportedError, match="steps around its exchanges"):
+        simulate(Exchanges(given, parse_topology("switch", 8)), ModuleCost(given), CHIP)
+
+
 def test_the_command(hlotool, tmp_path) -> None:
     file = tmp_path / "step.hlo"
     file.write_text(f"HloModule m, num_partitions=8\n\n{SUM}ENTRY e {{\n{STEP}\n}}\n")

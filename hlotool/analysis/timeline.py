@@ -22,6 +22,7 @@ from hlotool.lazy_dataclass import dataclass
 __all__ = ["Chip", "Event", "Timeline", "is_start", "kernel_seconds", "order_seconds", "simulate"]
 
 _MOST_EVENTS = 20_000
+_MOST_STEPS = 200_000
 _DEEPEST = 100
 
 
@@ -82,7 +83,8 @@ def _is_end(instruction: Instruction) -> bool:
 
 
 def simulate(exchanges: Exchanges, costs: ModuleCost, chip: Chip, *, events: bool = True) -> Timeline:
-    """The time line of one run of a module.  UnsupportedError where exchanges are in calls nested too deeply."""
+    """The time line of one run of a module.  UnsupportedError where exchanges are in calls nested too deeply, or the
+    computations around them are called too often to be walked."""
     return _Device(exchanges, costs, chip, events).run()
 
 
@@ -94,6 +96,8 @@ class _Device:
         self._line = Timeline(unknown=costs.total.unknown, loops=costs.total.loops)
         self._compute = self._network = 0.0
         self._pending: dict[Instruction, float] = {}
+        self._steps = 0
+        self._known: dict[Instruction, Exchange] = {}
         self._plain, deepest = _plain_seconds(costs, chip)
         if deepest > _DEEPEST:
             raise UnsupportedError(f"exchanges in {deepest} calls, one in the other: more than {_DEEPEST}")
@@ -109,11 +113,14 @@ class _Device:
         if whole is not None and computation is not self._exchanges.module.entry:
             self._work(computation.name, "call", whole)
             return
+        self._steps += len(computation)
+        if self._steps > _MOST_STEPS:
+            raise UnsupportedError(f"a run has more than {_MOST_STEPS:,} steps around its exchanges")
         for instruction in computation:
             if instruction.opcode == "async-start" and any(map(is_exchange, instruction.called[0])):
                 self._pending[instruction] = self._begin(instruction, self._inside(instruction))
             elif is_exchange(instruction):
-                end = self._begin(instruction, [self._exchanges.of(instruction)])
+                end = self._begin(instruction, [self._of(instruction)])
                 if is_start(instruction):
                     self._pending[instruction] = end
                 else:
@@ -132,7 +139,12 @@ class _Device:
         return any(callee not in self._plain for callee, _ in self._costs.runs(instruction))
 
     def _inside(self, start: Instruction) -> list[Exchange]:
-        return [self._exchanges.of(i) for i in start.called[0] if is_exchange(i)]
+        return [self._of(i) for i in start.called[0] if is_exchange(i)]
+
+    def _of(self, instruction: Instruction) -> Exchange:
+        if instruction not in self._known:
+            self._known[instruction] = self._exchanges.of(instruction)
+        return self._known[instruction]
 
     def _call(self, instruction: Instruction) -> None:
         for callee, times in self._costs.runs(instruction):

@@ -28,7 +28,7 @@ def leaves_of(value: Value) -> Iterator[AnyArray]:
         yield value
 
 
-def copied(value: Value) -> Any:
+def copied(value: Value | Operands) -> Any:
     """The value in memory of its own."""
     return tuple(map(copied, value)) if isinstance(value, (tuple, list)) else np.array(value, order="C", copy=True)
 

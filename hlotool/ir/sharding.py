@@ -19,11 +19,10 @@ from math import prod
 
 import numpy as np
 
-from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes, axes_grid, read_axes
+from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes, ShardingValueError, axes_grid, read_axes
 from hlotool.ir.sharding_text import (
     ReadSharding,
     ShardingError,
-    ShardingValueError,
     over_axes,
     read_one,
     sharding_errors,

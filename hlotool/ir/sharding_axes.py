@@ -17,10 +17,9 @@ from math import prod
 
 import numpy as np
 
-from hlotool.ir.sharding_text import ShardingValueError
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Mesh", "Piece", "ReadAxes", "axes_grid", "read_axes"]
+__all__ = ["Mesh", "Piece", "ReadAxes", "ShardingValueError", "axes_grid", "read_axes"]
 
 _MAXIMAL = re.compile(r"\{\s*maximal_mesh\[\s*device_id\s*=\s*(\d{1,12})\s*\]\s*\}")
 _MESH = re.compile(r"\{\s*mesh\[([^\[\]]*)\]\s*(?:,\s*)?")
@@ -33,6 +32,11 @@ _PART = re.compile(r"\s*(?:'((?:[^'\\]|\\.)*)'(?:\s*:\s*\((\d{1,12})\)\s*(\d{1,1
 _REST = re.compile(r"(replicated|unreduced|manual)(?:\s*=\s*\{([^{}]*)\})?\s*(?:,\s*)?")
 _METADATA = re.compile(r"metadata=(\{.*\})\s*", re.DOTALL)
 _MOST = 1 << 20
+
+
+class ShardingValueError(ValueError):
+    """A text that is no sharding, or one that is too large."""
+
 
 Piece = tuple[str, int, int]
 """A part of an axis: its name, the product of the sizes ahead of it in the axis, and its size."""

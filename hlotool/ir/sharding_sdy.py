@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes
-from hlotool.ir.sharding_text import ShardingValueError
+from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes, ShardingValueError
 
 __all__ = ["read_axis_names", "read_mesh", "read_meshes", "read_sdy", "read_sdy_values"]
 

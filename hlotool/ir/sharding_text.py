@@ -3,8 +3,8 @@
 Forms: ``{replicated}``, ``{manual}``, ``{unknown}``, ``{unreduced}``, ``{maximal device=1}``, tile assignments
 ``{devices=[2,2]0,1,2,3}`` and ``{devices=[2,2]<=[2,2]T(1,0)}``, the latter with ``last_tile_dim_replicate`` or
 ``last_tile_dims={manual, replicated}``; each with ``shard_as 1``, ``shard_like 1`` and ``metadata={...}``; and tuples
-of these, ``{}`` for an empty one.  Shardings over named axes (``{mesh['x'=2], [{'x'}]}``) are not looked into here:
-`hlotool.ir.sharding_axes` reads them.
+of these, ``{}`` for an empty one.  Shardings over named axes (``{mesh['x'=2], [{'x'}]}``) are read by
+`hlotool.ir.sharding_axes`.
 Facts: XLA's ``hlo_sharding.h`` and ``hlo_parser.cc``.
 """
 
@@ -18,10 +18,11 @@ from functools import lru_cache
 from math import prod
 
 from hlotool.ir.shape import Shape
+from hlotool.ir.sharding_axes import ShardingValueError, axes_grid, read_axes
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "ReadSharding", "ShardingError", "ShardingValueError", "over_axes", "read_one", "sharding_errors", "sharding_parts",
+    "ReadSharding", "ShardingError", "over_axes", "read_one", "sharding_errors", "sharding_parts",
 ]  # fmt: skip
 
 _WORDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
@@ -43,10 +44,6 @@ _NEWER = re.compile(r"\s*\{\s*(?:maximal_)?mesh\b")  # shardings over named axes
 _LONGEST = 1 << 22  # characters that are looked at
 
 Span = tuple[int, int]
-
-
-class ShardingValueError(ValueError):
-    """A text that is no sharding, or one that is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +131,7 @@ def _check_one(
     text: str, start: int, end: int, shape: Shape | None, devices: int | None, found: list[ShardingError]
 ) -> None:
     if over_axes(text[start:end]):
+        found += _axes_errors(text, start, end, shape, devices)
         return
     one = read_one(text, start, end, found)
     if not one.words and one.tiles is None and one.devices is None and one.whole:
@@ -149,6 +147,25 @@ def _check_one(
         if used != shape.rank and one.whole:
             message = f"the sharding has tiles along {used} dimension{'' if used == 1 else 's'}, the shape is {shape}"
             found.append(ShardingError(message, *one.tile_span, misfit=True))
+
+
+def _axes_errors(
+    text: str, start: int, end: int, shape: Shape | None, devices: int | None
+) -> Iterator[ShardingError]:
+    """What is wrong with a sharding over named axes."""
+    try:
+        read = read_axes(text[start:end])
+        named = [read.device] if read.device is not None else axes_grid(read.mesh, read.dimensions, read.subgroups)[2]
+    except ShardingValueError as error:
+        yield ShardingError(str(error), start, end)
+        return
+    outside = [device for device in named if devices is not None and device >= devices]
+    if outside:
+        yield ShardingError(f"the sharding names device {outside[0]}, the program runs on {devices}", start, end)
+    used = len(read.dimensions)
+    if used and shape is not None and shape.is_array and used != shape.rank:
+        message = f"the sharding has axes for {used} dimension{'' if used == 1 else 's'}, the shape is {shape}"
+        yield ShardingError(message, start, end, misfit=True)
 
 
 def read_one(text: str, start: int, end: int, found: list[ShardingError]) -> ReadSharding:

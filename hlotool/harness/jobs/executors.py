@@ -92,16 +92,19 @@ def _dask(name: str, address: str) -> Pool:
             from distributed import Client
         except ImportError:
             raise UnsupportedError("--executor dask needs Dask: pip install 'hlotool[dask]'") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
+        for one in list(logging.root.manager.loggerDict):
+            if one.partition(".")[0] == "distributed":
+                logging.getLogger(one).setLevel(logging.CRITICAL)  # what goes wrong is said once, by us
         try:
             client = Client(address, timeout=_PATIENCE, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise ExecutionError(f"no scheduler of Dask answers at {address}: {_first_line(error)}") from None
-        clients.append(client)
         try:
             client.wait_for_workers(1, timeout=_PATIENCE)
         except TimeoutError:
+            client.close()
             raise ExecutionError(f"the scheduler at {address} has no workers; 'dask worker' starts one") from None
+        clients.append(client)
         warnings.filterwarnings("ignore", "Sending large graph")  # contents are sent once
         made: Executor = client.get_executor(pure=False)
         return made

@@ -20,7 +20,7 @@ from hlotool.harness.jobs.codec import Contents, digest_of, packed, unpacked, un
 from hlotool.harness.jobs.executors import Pool
 from hlotool.harness.jobs.worker import build, do
 from hlotool.harness.journal import Journal
-from hlotool.ir import ExecutionError
+from hlotool.ir import ExecutionError, HloError
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Jobs", "WorkerLost"]
@@ -170,8 +170,11 @@ class Jobs(Executor):
         else:
             try:
                 self._answered(job, json.loads(sent.result()))
-            except Exception as wrong:  # no answer may be lost on its way to who waits for it
+            except HloError as wrong:  # of the journal
                 self._fail(job, wrong)
+            except Exception as wrong:  # no answer may be lost on its way to who waits for it
+                words = f"{type(wrong).__name__}: {wrong}"
+                self._fail(job, ExecutionError(f"{self._pool.name}: a worker gave an answer that is none: {words}"))
 
     def _answered(self, job: _Job, answer: Mapping[str, Any], known: bool = False) -> None:
         where = answer.get("machine", {})

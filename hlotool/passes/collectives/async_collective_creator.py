@@ -27,7 +27,7 @@ class AsyncCollectiveCreator:
 
     name: ClassVar[str] = "async-collective-creator"
     opcodes: ClassVar[frozenset[str]] = _OWN | _WRAPPED
-    min_bytes: int = 0
+    min_bytes: int = 8
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False

@@ -189,11 +189,11 @@ PIPELINES: dict[str, str] = {
         "while-loop-invariant-code-motion,while-loop-dot-batching,"
         "fixpoint(tuple-simplifier,while-loop-simplifier,algebraic-simplifier,cse,dce)"
     ),
-    "exchange": (
+    "exchange": (  # every element is reduced in the order in which it was: the bits stay
         "while-loop-collective-code-motion,reduce-scatter-creator,"
         "all-reduce-combiner,all-gather-combiner,reduce-scatter-combiner"
     ),
-    "overlap": (
+    "overlap": (  # sums of floats that were exchanged apart are rounded in another order
         "all-reduce-reassociate,exchange,tuple-simplifier,dce,async-collective-creator,latency-hiding-scheduler"
     ),
     "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",

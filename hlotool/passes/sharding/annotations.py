@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hlotool.ir import Instruction, Module, Verbatim
 from hlotool.ir.sharding import Sharding, parse_sharding, replicated
-from hlotool.ir.sharding_text import ShardingValueError
+from hlotool.ir.sharding_axes import ShardingValueError
 from hlotool.passes.framework.graph import custom_call_target
 from hlotool.passes.sharding.graph import Graph
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, UnsupportedError, Verbatim
 from hlotool.ir.sharding import print_sharding, replicated
-from hlotool.ir.sharding_text import ShardingValueError
+from hlotool.ir.sharding_axes import ShardingValueError
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.sharding.annotations import Annotations, written_shardings
 from hlotool.passes.sharding.graph import Graph

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import Instruction, Module, Verbatim
 from hlotool.ir.sharding import Sharding, along_axes, print_sharding, sharding_of_axes
-from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes
+from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes, ShardingValueError
 from hlotool.ir.sharding_sdy import read_axis_names, read_meshes, read_sdy_values
-from hlotool.ir.sharding_text import ShardingValueError
 from hlotool.passes.framework.graph import custom_call_target, made_from, replace_with
 
 __all__ = ["import_shardy", "shardy_meshes", "shardy_values"]

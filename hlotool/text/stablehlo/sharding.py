@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hlotool.ir.sharding import print_sharding, sharding_of_axes
-from hlotool.ir.sharding_axes import Mesh
+from hlotool.ir.sharding_axes import Mesh, ShardingValueError
 from hlotool.ir.sharding_sdy import read_mesh, read_sdy
-from hlotool.ir.sharding_text import ShardingValueError
 from hlotool.text.stablehlo.scope import Refusal
 from hlotool.text.stablehlo.tree import Mark
 
