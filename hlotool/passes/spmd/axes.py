@@ -20,7 +20,7 @@ from hlotool.passes.spmd.reshard import bytes_moved, way
 from hlotool.passes.spmd.tiling import Axis, Tiling, is_grid, tiled_by
 from hlotool.passes.spmd.values import Part
 
-__all__ = ["Axes", "Chosen", "choose", "scattering"]
+__all__ = ["Axes", "Chosen", "Labels", "choose", "scattering"]
 
 Labels: TypeAlias = "tuple[int | None, ...]"
 _MOST_CANDIDATES = 7

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, array
-from hlotool.passes.spmd.axes import Axes, Chosen
+from hlotool.passes.spmd.axes import Axes, Chosen, Labels
 from hlotool.passes.spmd.partitioner import Partitioner, Rule
 from hlotool.passes.spmd.rules_reduction import neutral_of
 from hlotool.passes.spmd.tiling import Axis
@@ -129,26 +129,22 @@ def _taken_column(p: Partitioner, places: Instruction, vector: int, number: int)
 # ---- scatter
 
 
-def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Windows of whole dimensions are independent.  Along a dimension in which single elements are written, a device
-    writes what falls into its tile.  Updates that are divided are combined, where their operation is known."""
+def _scatter_axes(i: Instruction, half: int, combines: bool) -> tuple[Labels, Labels, Labels, frozenset[int]]:
+    """The axes of operands, of index vectors and of updates, and those along which updates are combined."""
     a = i.attributes
-    half = len(values) // 2
     operand, indices, updates = i.operands[0].shape, i.operands[half].shape, i.operands[half + 1].shape
-    vector: int = a["index_vector_dim"]
     inserted, index_map = a["inserted_window_dims"], a["scatter_dims_to_operand_dims"]
     batching = dict(zip(a.get("input_batching_dims") or (), a.get("scatter_indices_batching_dims") or (), strict=True))
     window = sorted(a["update_window_dims"])
-    known = neutral_of(i) if half == 1 else None
     mine: list[int | None] = [None] * operand.rank
     theirs: list[int | None] = [None] * indices.rank
     given: list[int | None] = [None] * updates.rank
     rows = [d for d in range(updates.rank) if d not in window]
-    own = [d for d in range(indices.rank) if d != vector]
+    own = [d for d in range(indices.rank) if d != a["index_vector_dim"]]
     spread = set()
     for d, row in zip(own, rows, strict=True):
         shared = d in batching.values()
-        if shared or (known is not None and index_map):
+        if shared or (combines and index_map):
             theirs[d] = given[row] = operand.rank + d
             if not shared:
                 spread.add(operand.rank + d)
@@ -158,20 +154,32 @@ def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | Non
     for d, row in zip(windows, window, strict=True):
         if updates.dimensions[row] == operand.dimensions[d]:
             mine[d] = given[row] = d
-    picked = [d for d in inserted if d in index_map]
-    for d in picked:
-        mine[d] = d
+    for d in inserted:
+        if d in index_map:
+            mine[d] = d
+    return tuple(mine), tuple(theirs), tuple(given), frozenset(spread)
+
+
+def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Windows of whole dimensions are independent.  Along a dimension in which single elements are written, a device
+    writes what falls into its tile.  Updates that are divided are combined, where their operation is known."""
+    half = len(values) // 2
+    known = neutral_of(i) if half == 1 else None
+    mine, theirs, given, spread = _scatter_axes(i, half, known is not None)
+    vector: int = i.attributes["index_vector_dim"]
+    index_map = i.attributes["scatter_dims_to_operand_dims"]
+    sizes = i.operands[0].shape.dimensions
+    picked = [d for d in i.attributes["inserted_window_dims"] if d in index_map]
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         arrays, places, changes = parts[:half], parts[half].local, parts[half + 1 :]
         xs = [part.local for part in arrays]
-        over = [d for d in own if theirs[d] in chosen.axes and theirs[d] in spread]
-        uneven = [d for d in own if theirs[d] in chosen.axes]
+        over = [d for d, label in enumerate(theirs) if label in chosen.axes and label in spread]
         moved = [d for d in picked if d in chosen.axes]
-        if moved or uneven:
+        if moved or over:
             places = _wide(p, places)
         for d in moved:
-            offset = _splat(p, p.offset(chosen.axes[d], operand.dimensions[d]), places)
+            offset = _splat(p, p.offset(chosen.axes[d], sizes[d]), places)
             shifted = p.build.binary("subtract", places, offset)
             places = _column(p, places, vector, index_map.index(d), shifted, places)
         # what stands behind the end of the index vectors is written nowhere
@@ -194,10 +202,7 @@ def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | Non
         assert isinstance(before, Part)
         return Part(p.build.binary(opcode, before.local, made.local), made.shape, made.tiling)
 
-    labels = tuple(mine)
-    axes = Axes(
-        (*(labels,) * half, tuple(theirs), *(tuple(given),) * half), (labels,) * half, frozenset(spread)
-    )
+    axes = Axes((*(mine,) * half, theirs, *(given,) * half), (mine,) * half, spread)
     return p.divided(i, values, axes, local, combine)
 
 
