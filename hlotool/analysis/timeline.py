@@ -22,7 +22,7 @@ from hlotool.lazy_dataclass import dataclass
 __all__ = ["Chip", "Event", "Timeline", "is_start", "kernel_seconds", "order_seconds", "simulate"]
 
 _MOST_EVENTS = 20_000
-_MOST_STEPS = 200_000
+_MOST_STEPS = 50_000  # and eight times as many as the module has
 _DEEPEST = 100
 
 
@@ -96,7 +96,7 @@ class _Device:
         self._line = Timeline(unknown=costs.total.unknown, loops=costs.total.loops)
         self._compute = self._network = 0.0
         self._pending: dict[Instruction, float] = {}
-        self._steps = 0
+        self._steps, self._most = 0, _MOST_STEPS + 8 * exchanges.module.instruction_count()
         self._known: dict[Instruction, Exchange] = {}
         self._plain, deepest = _plain_seconds(costs, chip)
         if deepest > _DEEPEST:
@@ -114,8 +114,8 @@ class _Device:
             self._work(computation.name, "call", whole)
             return
         self._steps += len(computation)
-        if self._steps > _MOST_STEPS:
-            raise UnsupportedError(f"a run has more than {_MOST_STEPS:,} steps around its exchanges")
+        if self._steps > self._most:
+            raise UnsupportedError(f"a run has more than {self._most:,} steps around its exchanges")
         for instruction in computation:
             if instruction.opcode == "async-start" and any(map(is_exchange, instruction.called[0])):
                 self._pending[instruction] = self._begin(instruction, self._inside(instruction))
