@@ -35,7 +35,7 @@ def reduction_of(instruction: Instruction, number: int, own: Callable[[str, str]
     """How MPI reduces operand `number`; None where it has no such operation.
 
     `own` gives an operation of our own for an opcode and an element type that MPI knows nothing of.  Extremes of floats
-    are none: what MPI makes of NaN is open.
+    are none: what MPI makes of NaN is open; nor are sums and products of small integers, which have to wrap.
     """
     computation = instruction.attributes["to_apply"]
     kind = instruction.operands[number].shape.element_type
@@ -52,7 +52,7 @@ def reduction_of(instruction: Instruction, number: int, own: Callable[[str, str]
         return Reduction(unsigned, own(opcode, kind), False)
     if row.kind == "pred" and opcode not in _ROUNDED:
         return Reduction(mpi().UINT8_T, getattr(mpi(), _OPERATIONS[opcode]), True)
-    if row.is_integer and row.bits >= 8:
+    if row.is_integer and row.bits >= (32 if opcode in _ROUNDED else 8):  # Open MPI's sums of less do not wrap
         signed = row.kind == "signed" and opcode in ("maximum", "minimum")  # others are the same in both, and wrap
         datatype = getattr(mpi(), f"{'' if signed else 'U'}INT{row.bits}_T")
         return Reduction(datatype, getattr(mpi(), _OPERATIONS[opcode]), True)
