@@ -1,4 +1,5 @@
-"""Products with weights of few bits: computed where they are read, in strips, with the evaluator's numbers.
+"""Products with weights of few bits, computed where they are read, in strips; convolutions of bytes as dots; both with
+the evaluator's numbers.
 
 Values are whole numbers and scales powers of two, so that sums are exact in any order.
 """
@@ -12,14 +13,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 from test_gemm import DTYPES, MACHINES, every_machine
-from test_product_prologue import fused, kinds, module, same_numbers
+from test_product_fusion import fused, kinds, module
+from test_product_prologue import same_numbers
 
 from hlotool.analysis.contraction import matrix_views
 from hlotool.analysis.product_prologue import streams
 from hlotool.codegen.cpu.products.blocking import STRIP_BYTES, STRIP_COLUMNS, STRIP_ROWS, strip_to_pack
 from hlotool.codegen.machine import Machine, host, named
-from hlotool.driver import compile_module
-from hlotool.ir import Module
+from hlotool.driver import compile_module, optimise
+from hlotool.ir import Module, element_type
 from hlotool.text.parser import parse
 
 FLOATS = {
@@ -122,3 +124,74 @@ def test_every_code_of_eight_bits(machine: Machine, kind: str) -> None:
     want = codes.astype(np.float32)
     np.testing.assert_array_equal(np.asarray(got), want)
     np.testing.assert_array_equal(np.signbit(np.asarray(got)), np.signbit(want))
+
+
+# ---- convolutions
+
+NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"
+
+
+def convolution(
+    kinds: tuple[str, str], labels: str = NHWC, size: int = 9, inputs: int = 5, outputs: int = 12, batch: int = 2,
+    window: str = "size=3x2 pad=1_1x0_1", result: tuple[int, int] = (9, 9), after: str = "",
+) -> Module:
+    """Numbers of eight bits as s32, in a convolution."""
+    image, kernel, out = (batch, size, size, inputs), (3, 2, inputs, outputs), (batch, *result, outputs)
+    if labels == NCHW:
+        image, kernel, out = ((x[0], x[3], x[1], x[2]) for x in (image, kernel, out))
+        kernel = (outputs, inputs, 3, 2)
+    one, two, three = (f"[{','.join(map(str, x))}]" for x in (image, kernel, out))
+    text = (
+        f"x = {kinds[0]}{one} parameter(0)\nw = {kinds[1]}{two} parameter(1)\na = s32{one} convert(x)\n"
+        f"b = s32{two} convert(w)\n"
+        f"ROOT y = s32{three} convolution(a, b), window={{{window}}}, dim_labels={labels}"
+    )
+    return module(text.replace("ROOT y", "y") + after if after else text)
+
+
+CONVOLUTIONS = [
+    (("s8", "s8"), {}),
+    (("u8", "s8"), {"labels": NCHW}),
+    (("s8", "u8"), {"inputs": 32, "outputs": 40}),
+    (("u8", "u8"), {"inputs": 16, "outputs": 3, "batch": 1, "labels": NCHW}),
+    (("s4", "s8"), {"inputs": 1, "outputs": 1}),
+    (("u8", "s8"), {"window": "size=3x2 stride=2x3 pad=2_1x1_0", "result": (5, 3)}),
+    (("s8", "s8"), {"window": "size=3x2 rhs_dilate=2x3 pad=-1_2x0_0", "result": (6, 6), "labels": NCHW}),
+]
+
+
+@every_machine
+@pytest.mark.parametrize(("kinds", "options"), CONVOLUTIONS)
+def test_convolutions_of_bytes(machine: Machine, kinds: tuple[str, str], options: dict[str, Any]) -> None:
+    made = convolution(kinds, **options)
+    assert [i.opcode for i in optimise(made).instructions()].count("convolution") == 0
+    same_numbers(made, machine, extremes(made))
+
+
+def extremes(made: Module) -> list[np.ndarray[Any, Any]]:
+    """Numbers of all sizes, of the operands of a product: sums are exact, or wrap."""
+    generator, found = np.random.default_rng(2), []
+    for p in made.entry.parameters[:2]:
+        row = element_type(p.shape.element_type)
+        low = -(1 << (row.bits - 1)) if row.kind == "signed" else 0
+        found.append(generator.integers(low, low + (1 << row.bits), p.shape.dimensions).astype(ALL[row.name]))
+    return found
+
+
+def test_a_convolution_of_bytes_is_quantised_again_where_it_is_made() -> None:
+    """Scale, bias, activation, rounding and the way to eight bits are the epilogue of the dot."""
+    f, s = "f32[2,9,9,12]", "s8[2,9,9,12]"
+    after = (
+        f"\nf = {f} convert(y)\np = f32[12] parameter(2)\nq = {f} broadcast(p), dimensions={{3}}\n"
+        f"g = {f} multiply(f, q)\nc = f32[12] parameter(3)\nd = {f} broadcast(c), dimensions={{3}}\n"
+        f"h = {f} add(g, d)\nz = f32[] constant(0)\nzb = {f} broadcast(z), dimensions={{}}\n"
+        f"r = {f} maximum(h, zb)\no = {f} round-nearest-even(r)\nt = f32[] constant(127)\n"
+        f"tb = {f} broadcast(t), dimensions={{}}\nm = {f} clamp(zb, o, tb)\nROOT k = {s} convert(m)"
+    )
+    made = convolution(("u8", "s8"), after=after)
+    result, _ = fused(made)
+    products = [i for i in result.instructions() if i.opcode == "fusion" and i.attributes["kind"] == "kOutput"]
+    assert [p.shape.element_type for p in products] == ["s8"]
+    generator = np.random.default_rng(3)
+    scales = [2.0 ** generator.integers(-9, -6, 12), generator.integers(-3, 4, 12)]
+    same_numbers(made, None, [*extremes(made), *(x.astype(np.float32) for x in scales)])

@@ -32,6 +32,8 @@ class Costs:
     """An operand that every block of whole rows reads again has to stay in a second-level cache."""
     prologues: bool = True
     """Kernels of products compute what makes their operands where they read them."""
+    byte_rows: bool = True
+    """Convolutions of bytes had better be dots, with a row for each pixel."""
     streams: Annotated[int, Threshold("arrays")] = 3  # that an epilogue of blocks may read and write
     streamed_bytes: Annotated[int, Threshold("bytes")] = 256 << 10  # of each, from which that holds
     streamed_terms: Annotated[int, Threshold("terms")] = 64

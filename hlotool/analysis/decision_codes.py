@@ -468,6 +468,8 @@ _ROWS = (
           "Each group is a convolution of its own; the results are joined."),
     _kind(4121, "refuse convolution-group-converter", "many-groups", "a grouped convolution stays: many groups",
           "There would be more convolutions than the pass's limit."),
+    _kind(4139, "rewrite convolution-to-dot", "rows", "a convolution of bytes became a dot",
+          "A row has the window of a pixel; instructions for bytes add up several products along it."),
     _kind(4122, "rewrite batched-gather-scatter-normalizer", "batching", "batching dimensions became indices",
           "Each has a column of indices that counts along it."),
     _kind(4123, "rewrite dynamic-index-splitter", "split", "a vector of indices became scalars",

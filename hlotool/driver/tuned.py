@@ -167,7 +167,7 @@ def entry_of(row: Mapping[str, Any] | None) -> Entry:
     if not isinstance(costs, dict) or any(name not in known for name in costs):
         raise InputError(f"costs: unknown names; known: {', '.join(known)}")
     if any(type(value) is not type(known[name]) or value < 0 for name, value in costs.items()):
-        raise InputError("costs: expected whole numbers from 0 on, and true or false for prologues")
+        raise InputError("costs: expected whole numbers from 0 on, and true or false for prologues and byte_rows")
     return Entry(
         scope="module" if scope == "module" else "kernel", key=row["key"], target=row["target"],
         version=row["version"], about=row["about"], choices=choices, costs=costs, gain=float(row["gain"]),

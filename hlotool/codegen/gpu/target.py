@@ -81,7 +81,7 @@ def target_for(chip: Chip) -> Target:
     grids = {"cholesky": cholesky, "reduce-window": windows, "scatter": scatter, "sort": sort, "topk": topk}
     algorithms = {opcode: _algorithm(home, chip) for opcode, home in _ALGORITHMS.items()}
     return Target(
-        name="gpu", costs=Costs(prologues=False, row_bytes=0),
+        name="gpu", costs=Costs(prologues=False, byte_rows=False, row_bytes=0),
         emitters={**algorithms, **grids, "concatenate": concatenate, "fusion": fusion},
         schedule=_none, shares_loop=lambda step, trips: False, shares_step=lambda step, looped: False, function=_none,
         library=lambda machine: (), in_line=False,

@@ -52,6 +52,7 @@ PASSES: dict[str, str] = {
     "conditional-to-select": "simplify.conditional_to_select:ConditionalToSelect",
     "constant-folding": "simplify.constant_folding:ConstantFolding",
     "convert-mover": "simplify.convert_mover:ConvertMover",
+    "convolution-to-dot": "expand.convolution_to_dot:ConvolutionToDot",
     "convolution-group-converter": "expand.convolution_group_converter:ConvolutionGroupConverter",
     "copy-insertion": "layout.copy_insertion:CopyInsertion",
     "cse": "simplify.cse:CommonSubexpressionElimination",
@@ -137,6 +138,7 @@ WORKS_ON: dict[str, frozenset[str]] = {
         "conditional-to-select": "conditional",
         "convert-mover": "convert",
         "custom-call-expander": "custom-call",
+        "convolution-to-dot": "convolution",
         "dot-decomposer": "dot",
         "element-loop-expander": "map reduce reduce-window scatter select-and-scatter sort",
         "lapack-expander": "custom-call",
@@ -199,7 +201,8 @@ PIPELINES: dict[str, str] = {
     "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
     "default": (
         "unfuse,expand,inline,simplify,variadic-reduce-splitter,tuple-simplifier,dce,"
-        "exchange,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,product-packing,"
+        "exchange,topk-rewriter,reduce-window-splitter,"
+        "convolution-to-dot,dot-decomposer,transpose-folding,product-packing,"
         "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
         "copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"
@@ -219,7 +222,8 @@ PIPELINES: dict[str, str] = {
         "simplify,"
         "variadic-reduce-splitter,tuple-simplifier,dce,"
         "exchange,topk-rewriter,reduce-window-splitter,"
-        "dot-decomposer,transpose-folding,product-packing,limit-reuse,while-loop-invariant-code-motion,cse,dce,"
+        "convolution-to-dot,dot-decomposer,transpose-folding,product-packing,"
+        "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
         "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"
         "copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"

@@ -1,0 +1,133 @@
+"""Convolution to dot: convolutions of integers of eight bits as products of matrices."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from hlotool.analysis.costs import costs_of
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.ir import ConvDimensionNumbers, Instruction, Module, Window, array, element_type
+from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
+from hlotool.passes.framework.expansion import expand_each
+
+__all__ = ["ConvolutionToDot"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionToDot:
+    """Rewrites convolutions of numbers of eight bits and less, with sums of 32, as dots with a row for each pixel.
+
+    A row has the elements of the pixel's window ("im2col").  They are bytes, so that this copy is small beside what
+    processors gain: their instructions for bytes add up several products along a sum, and a dot has them side by side.
+    Operands may also be converted from such numbers, or constants that fit.  Groups and dilated inputs stay as they
+    are, and what is for a target whose costs say so.
+    """
+
+    name: ClassVar[str] = "convolution-to-dot"
+    opcodes: ClassVar[frozenset[str]] = frozenset({"convolution"})
+
+    def run(self, module: Module, log: DecisionLog) -> bool:
+        def reason(convolution: Instruction) -> str:
+            return f"a row of {convolution.operands[1].shape.size // _features(convolution)} bytes for each pixel"
+
+        return expand_each(module, log, self.opcodes, _expand, "rows", reason, static=True)
+
+
+def _features(convolution: Instruction) -> int:
+    features: int = convolution.shape.dimensions[convolution.attributes["dim_labels"].output_feature]
+    return features
+
+
+def _expand(build: Builder, convolution: Instruction) -> Instruction | None:
+    if not _is_plain(convolution):
+        return None
+    kinds = [_narrow(operand) for operand in convolution.operands]
+    if None in kinds:
+        return None
+    image, kernel = (_as(build, o, kind) for o, kind in zip(convolution.operands, kinds, strict=True) if kind)
+    labels: ConvDimensionNumbers = convolution.attributes["dim_labels"]
+    rows, weights = _rows(build, image, convolution), _weights(build, kernel, labels)
+    features, pixels = _features(convolution), prod(convolution.shape.dimensions) // _features(convolution)
+    sizes = [convolution.shape.dimensions[d] for d in (labels.output_batch, *labels.output_spatial)]
+    order = [labels.output_batch, *labels.output_spatial]  # of the result's dimensions, as the dot has them
+    contracting = {"lhs_contracting_dims": (1,), "rhs_contracting_dims": (1,)}
+    if labels.output_feature < max(labels.output_spatial, default=0):
+        dot = build.add("dot", array("s32", (features, pixels)), (weights, rows), contracting)
+        order, sizes = [labels.output_feature, *order], [features, *sizes]
+    else:
+        dot = build.add("dot", array("s32", (pixels, features)), (rows, weights), contracting)
+        order, sizes = [*order, labels.output_feature], [*sizes, features]
+    return _transposed(build, build.reshape(dot, sizes), [order.index(d) for d in range(len(order))])
+
+
+def _is_plain(convolution: Instruction) -> bool:
+    """Whether this is a sum over windows in 32 bits, for a target where a dot is faster."""
+    get = convolution.attributes.get
+    grouped = (get("feature_group_count") or 1) > 1 or (get("batch_group_count") or 1) > 1
+    window = get("window", Window()).dimensions
+    odd = any(d.base_dilation > 1 or d.reversal for d in window)
+    empty = convolution.shape.size == 0 or any(o.shape.size == 0 for o in convolution.operands)
+    return costs_of(convolution).byte_rows and convolution.shape.element_type == "s32" and not (grouped or odd or empty)
+
+
+def _narrow(operand: Instruction) -> str | None:
+    """The type of eight bits, or less, that has all numbers of an operand."""
+    source = operand.operands[0] if operand.opcode == "convert" else operand
+    row = element_type(source.shape.element_type)
+    if row.is_integer and row.bits <= 8:
+        return source.shape.element_type
+    if operand.opcode != "constant" or operand.literal.elided or not row.is_integer:
+        return None
+    values = operand.literal.value()
+    low, high = int(values.min()), int(values.max())
+    return "s8" if low >= -128 and high < 128 else "u8" if low >= 0 and high < 256 else None
+
+
+def _as(build: Builder, operand: Instruction, kind: str) -> Instruction:
+    """An operand as numbers of the type that `_narrow` says."""
+    if operand.shape.element_type == kind:
+        return operand
+    if operand.opcode == "convert":
+        return operand.operands[0]
+    return build.constant(operand.literal.value().astype(element_type(kind).dtype), kind)
+
+
+def _rows(build: Builder, image: Instruction, convolution: Instruction) -> Instruction:
+    """The matrix with a row for each pixel of the result: its window, the features of each element side by side."""
+    labels: ConvDimensionNumbers = convolution.attributes["dim_labels"]
+    window = convolution.attributes.get("window", Window()).dimensions
+    image = _transposed(build, image, (labels.input_batch, *labels.input_spatial, labels.input_feature))
+    if any(d.padding_low or d.padding_high for d in window):
+        padding = [(0, 0), *((d.padding_low, d.padding_high) for d in window), (0, 0)]
+        image = build.pad(image, build.scalar_constant(0, image.shape.element_type), padding)
+    batch, features = image.shape.dimensions[0], image.shape.dimensions[-1]
+    result = [convolution.shape.dimensions[d] for d in labels.output_spatial]
+    elements = []
+    for place in product(*(range(d.size) for d in window)):
+        starts = [at * d.window_dilation for at, d in zip(place, window, strict=True)]
+        limits = [s + (n - 1) * d.stride + 1 for s, n, d in zip(starts, result, window, strict=True)]
+        steps = (1, *(d.stride for d in window), 1)
+        elements.append(build.slice(image, (0, *starts, 0), (batch, *limits, features), steps))
+    whole = elements[0] if len(elements) == 1 else build.concatenate(elements, len(result) + 1)
+    return build.reshape(whole, (batch * prod(result), len(elements) * features))
+
+
+def _weights(build: Builder, kernel: Instruction, labels: ConvDimensionNumbers) -> Instruction:
+    """The matrix with a row for each output feature, in the order of the rows of the image."""
+    order = (labels.kernel_output_feature, *labels.kernel_spatial, labels.kernel_input_feature)
+    sizes = [kernel.shape.dimensions[d] for d in order]
+    return build.reshape(_transposed(build, kernel, order), (sizes[0], prod(sizes[1:])))
+
+
+def _transposed(build: Builder, value: Instruction, order: tuple[int, ...] | list[int]) -> Instruction:
+    """`value` with another order of dimensions; a constant again if it is one."""
+    if tuple(order) == tuple(range(len(order))):
+        return value
+    if value.opcode == "constant" and not value.literal.elided:
+        return build.constant(np.ascontiguousarray(value.literal.value().transpose(order)), value.shape.element_type)
+    return build.transpose(value, order)

@@ -1,0 +1,209 @@
+"""Products and convolutions in few bits beside f32: how many times as fast are they?
+
+    python tests/survey_low_precision.py [decode] [products] [convolutions] [--cpu tiles,host,x86-64-v3] [--threads 1]
+        [--seconds 0.5] [--size 4096]
+
+A line per computation and processor: the time of f32 in microseconds, and by how much each other type is faster (below
+1: slower).  All of a line run in turns in this process; times are lower quartiles.  ``tiles`` is this processor with
+its tile registers, ``host`` without.  ``decode`` meets weights of --size squared with a few rows: a scale for each
+column or, behind a colon, for groups of so many terms; KN and NK say which dimension lies side by side last.
+
+Where ONNX Runtime is installed (with onnx, to make its models), lines of ``tiles``, and of the first processor named
+otherwise, have its times of the same work, too: MatMulNBits, MatMulInteger and ConvInteger, beside hlotool's of the
+same types: ``ort`` is how many times as long it takes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from hlotool.codegen.machine import Machine, host, named
+from hlotool.driver import compile_module
+from hlotool.text.parser import parse
+
+DTYPES: dict[str, Any] = {
+    "f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16, "s32": np.int32, "s8": np.int8, "u8": np.uint8,
+    "s4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2,
+}
+WEIGHTS = ("bf16", "f16", "s8", "u8", "s8:64", "s4", "s4:32", "s4:128", "f8e4m3fn", "f8e5m2")
+PAIRS = (
+    ("s8", "s8", "s32"), ("u8", "s8", "s32"), ("s4", "s4", "s32"), ("bf16", "bf16", "f32"), ("f16", "f16", "f32"),
+    ("bf16", "bf16", "bf16"), ("f16", "f16", "f16"), ("f8e4m3fn", "f8e4m3fn", "f32"), ("f8e5m2", "f8e5m2", "f32"),
+)  # fmt: skip
+Run = Callable[[], Any]
+
+
+def decode(m: int, k: int, n: int, kind: str, group: int, turned: bool) -> str:
+    """`m` rows by weights of `kind`, with scales."""
+    sizes, few, at = (k // group, group, n), (k // group, n), "0,2"
+    matrix = (k, n)
+    if turned:
+        sizes, few, at, matrix = (n, k // group, group), (n, k // group), "0,1", (n, k)
+    full, scales, dense = (",".join(map(str, x)) for x in (sizes, few, matrix))
+    weights = f"w = f32[{dense}] parameter(1)\n" if kind == "f32" else (
+        f"v = {kind}[{full}] parameter(1)\ns = f32[{scales}] parameter(2)\nc = f32[{full}] convert(v)\n"
+        f"b = f32[{full}] broadcast(s), dimensions={{{at}}}\nq = f32[{full}] multiply(c, b)\n"
+        f"w = f32[{dense}] reshape(q)\n"
+    )
+    return (
+        f"HloModule m\nENTRY e {{\nx = f32[{m},{k}] parameter(0)\n{weights}ROOT y = f32[{m},{n}] dot(x, w), "
+        f"lhs_contracting_dims={{1}}, rhs_contracting_dims={{{int(turned)}}}\n}}"
+    )
+
+
+def product(size: int, left: str, right: str, result: str) -> str:
+    shape = f"[{size},{size}]"
+    return (
+        f"HloModule m\nENTRY e {{\nx = {left}{shape} parameter(0)\nw = {right}{shape} parameter(1)\n"
+        f"ROOT y = {result}{shape} dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n}}"
+    )
+
+
+def convolution(kinds: Sequence[str], nchw: bool, size: int, features: int, window: int) -> str:
+    image, kernel = f"1,{size},{size},{features}", f"{window},{window},{features},{features}"
+    labels, wide = "b01f_01io->b01f", "f32" if kinds[0] == "f32" else "s32"
+    if nchw:
+        image, kernel = f"1,{features},{size},{size}", f"{features},{features},{window},{window}"
+        labels = "bf01_oi01->bf01"
+    pad = f"{window // 2}_{window // 2}"
+    return (
+        f"HloModule m\nENTRY e {{\nx = {kinds[0]}[{image}] parameter(0)\nw = {kinds[1]}[{kernel}] parameter(1)\n"
+        f"a = {wide}[{image}] convert(x)\nb = {wide}[{kernel}] convert(w)\nROOT y = {wide}[{image}] convolution(a, b), "
+        f"window={{size={window}x{window} pad={pad}x{pad}}}, dim_labels={labels}\n}}"
+    )
+
+
+def compiled(text: str, machine: Machine, threads: int) -> Run:
+    """A run on small whole numbers."""
+    module, generator = parse(text), np.random.default_rng(1)
+    arrays = []
+    for p in module.entry.parameters:
+        low = 0 if p.shape.element_type[0] == "u" else -4
+        arrays.append(generator.integers(low, 5, p.shape.dimensions).astype(DTYPES[p.shape.element_type]))
+    executable = compile_module(module, machine=machine, threads=threads)
+    return lambda: executable(*arrays)
+
+
+def times(runs: Sequence[Run], seconds: float) -> list[float]:
+    """Seconds of each: the lower quartile of turns."""
+    taken: list[list[float]] = [[] for _ in runs]
+    for run in runs:
+        run()
+    end = time.perf_counter() + seconds * len(runs)
+    while len(taken[0]) < 5 or time.perf_counter() < end:
+        for run, own in zip(runs, taken, strict=True):
+            begin = time.perf_counter()
+            run()
+            own.append(time.perf_counter() - begin)
+    return [float(np.quantile(own, 0.25)) for own in taken]
+
+
+def peer(node: str, sizes: Sequence[Sequence[int]], types: Sequence[Any], threads: int, **attributes: Any) -> Run:
+    """A run of one node of ONNX, whose operands are inputs (those of `types` that are arrays: constants)."""
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    kinds = {np.float32: TensorProto.FLOAT, np.uint8: TensorProto.UINT8, np.int8: TensorProto.INT8}
+    names = [f"i{number}" for number in range(len(types))]
+    pairs = list(zip(names, types, sizes, strict=False))
+    given = [(name, kind, size) for name, kind, size in pairs if not isinstance(kind, np.ndarray)]
+    constants = [numpy_helper.from_array(t, name) for name, t in zip(names, types, strict=True)
+                 if isinstance(t, np.ndarray)]  # fmt: skip
+    result = TensorProto.FLOAT if node == "MatMulNBits" else TensorProto.INT32
+    graph = helper.make_graph(
+        [helper.make_node(node, names, ["y"], domain="com.microsoft" if node == "MatMulNBits" else "", **attributes)],
+        "g", [helper.make_tensor_value_info(name, kinds[kind], size) for name, kind, size in given],
+        [helper.make_tensor_value_info("y", result, None)], constants,
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feeds = {name: np.ones(size, kind) for name, kind, size in given}
+    return lambda: session.run(None, feeds)
+
+
+def has_peer() -> bool:
+    try:
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def line(title: str, names: Sequence[str], runs: Sequence[Run], seconds: float, beside: str = "") -> None:
+    """Print how much faster than the first each is; the last one is the peer of the type `beside`, if that is given."""
+    found = times(runs, seconds)
+    text = [f"{name} {found[0] / own:.2f}" for name, own in zip(names[1:], found[1:], strict=False)]
+    if beside:
+        text.append(f"| ort/{beside} {found[-1] / found[names.index(beside)]:.2f}")
+    print(f"{title:44}{found[0] * 1e6:9.0f} us  {'  '.join(text)}", flush=True)
+
+
+def measure(part: str, label: str, machine: Machine, arguments: argparse.Namespace, peers: bool) -> None:
+    threads, seconds, size = arguments.threads, arguments.seconds, arguments.size
+    if part == "decode":
+        for turned in (False, True):
+            for m in (1, 4, 16):
+                runs = [compiled(decode(m, size, size, "f32", size, turned), machine, threads)]
+                for name in WEIGHTS:
+                    kind, _, group = name.partition(":")
+                    text = decode(m, size, size, kind, int(group or size), turned)
+                    runs.append(compiled(text, machine, threads))
+                if peers and turned:
+                    packed = np.full((size, size // 32, 16), 0x77, np.uint8)
+                    scales = np.ones(size * size // 32, np.float32)
+                    runs.append(peer(
+                        "MatMulNBits", [(m, size)], [np.float32, packed, scales], threads, K=size, N=size, bits=4,
+                        block_size=32, accuracy_level=1,
+                    ))  # fmt: skip
+                title = f"{label} decode {m}x{size}x{size} {'NK' if turned else 'KN'}"
+                line(title, ["f32", *WEIGHTS], runs, seconds, "s4:32" if peers and turned else "")
+    elif part == "products":
+        for side in (256, 512, 1024, 2048):
+            runs = [compiled(product(side, *kinds), machine, threads) for kinds in (("f32",) * 3, *PAIRS)]
+            names = ["f32", *(f"{a}*{b}>{c}" for a, b, c in PAIRS)]
+            if peers:
+                constant = np.ones((side, side), np.int8)
+                runs.append(peer("MatMulInteger", [(side, side)], [np.uint8, constant], threads))
+            line(f"{label} product {side}", names, runs, seconds, "u8*s8>s32" if peers else "")
+    else:
+        for pixels, features, window in ((56, 64, 3), (28, 128, 3), (14, 256, 3), (28, 256, 1)):
+            for nchw in (False, True):
+                kinds = (("f32", "f32"), ("s8", "s8"), ("u8", "s8"))
+                texts = [convolution(k, nchw, pixels, features, window) for k in kinds]
+                runs = [compiled(text, machine, threads) for text in texts]
+                if peers and nchw:
+                    constant, pad = np.ones((features, features, window, window), np.int8), [window // 2] * 4
+                    shape = (1, features, pixels, pixels)
+                    runs.append(peer("ConvInteger", [shape], [np.uint8, constant], threads, pads=pad))
+                title = f"{label} convolution {window}x{window} {features} of {pixels}^2 {'NCHW' if nchw else 'NHWC'}"
+                line(title, ["f32", "s8", "u8*s8"], runs, seconds, "u8*s8" if peers and nchw else "")
+
+
+def main() -> None:
+    parts = ("decode", "products", "convolutions")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*parts, []])
+    parser.add_argument("--cpu", default="tiles,host,x86-64-v3")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--size", type=int, default=4096)
+    arguments = parser.parse_args()
+    peers = has_peer()
+    for number, label in enumerate(arguments.cpu.split(",")):
+        machine = host() if label == "tiles" else named(label)
+        for part in arguments.parts or parts:
+            measure(part, label, machine, arguments, peers and number == 0)
+
+
+if __name__ == "__main__":
+    main()
