@@ -296,7 +296,12 @@ class _Dot:
         if not self.whole_rows:
             depth = k if c.element.storage == self.arithmetic.type and all(b.batch) else 0
             width = usual.columns
-            group, piece = blocking.panels_to_pack(m, panels, size=size, width=width, machine=machine, depth=depth)
+            in_rows = b.prologue is not None and b.column == b.element.bytes
+            if depth and in_rows and m <= blocking.STRIP_ROWS and not tiles:
+                wide = self.arithmetic.element.bytes
+                group, piece = blocking.strip_to_pack(m, n, k, width=width, size=wide, machine=machine)
+            else:
+                group, piece = blocking.panels_to_pack(m, panels, size=size, width=width, machine=machine, depth=depth)
         if b.lines:
             return None, piece
         self.b, packing = self.operands.pack_panels(
