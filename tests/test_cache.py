@@ -204,3 +204,12 @@ def test_pruning_while_others_use_the_cache(tmp_path: Path) -> None:
     for user in users:
         user.join()
     assert not torn
+
+
+def test_a_cache_is_empty_until_something_is_there(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "cache")
+    assert cache.is_empty()
+    cache.directory.mkdir()
+    assert cache.is_empty()
+    assert cache.put("0" * 64, b"code")
+    assert not cache.is_empty()

@@ -17,20 +17,30 @@ def initialize() -> None:
         from hlotool.ir.collector import collector_paused, settle
 
         with collector_paused():  # what is loaded stays, beside all of JAX
-            from hlotool.runtime.ahead import begin
+            from hlotool.runtime.ahead import begin, load_llvm
 
+            llvm = begin(load_llvm, "hlotool-llvm")
+            import hlotool.jax.pjrt.native
+            from hlotool.runtime.cache import default_cache
+
+            cache = default_cache()
+            compiles = cache is None or cache.is_empty()
+            # The files of llvmlite come first, so that LLVM is at work, without the interpreter, while others are read.
+            llvm.join()
             begin(_native_code, "hlotool-ahead")
             from hlotool.jax.pjrt.register import register
+
+            if compiles:  # the first program has to be; else it may be in the cache, and none of this is needed
+                import hlotool.jax.pjrt.compiling  # noqa: F401
 
             register()
             settle()
 
 
 def _native_code() -> None:
-    """What takes LLVM a while, and Python has other files to read meanwhile."""
-    from hlotool.runtime.ahead import load_llvm
-
-    load_llvm()
+    """What LLVM takes a while for."""
     from hlotool.jax.pjrt.native import native_objects
+    from hlotool.runtime.memory import allocator
 
     native_objects()
+    allocator()

@@ -17,18 +17,21 @@ from pathlib import Path
 __all__ = ["begin", "load_llvm"]
 
 
-def begin(make: Callable[[], object], name: str) -> None:
-    """Call `make` on a thread called `name`.  What it raises is not said: whoever needs what it makes calls it, too."""
+def begin(make: Callable[[], object], name: str) -> threading.Thread:
+    """The thread, called `name`, that calls `make`.  What that raises is not said: whoever needs what it makes calls
+    it, too."""
 
     def quietly() -> None:
         with contextlib.suppress(Exception):
             make()
 
-    threading.Thread(target=quietly, name=name, daemon=True).start()
+    thread = threading.Thread(target=quietly, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 def load_llvm() -> None:
-    """Load llvmlite's library without the interpreter's lock, where the system has ``dlopen``."""
+    """Load llvmlite, its library without the interpreter's lock, where the system has ``dlopen``."""
     import llvmlite
     from llvmlite.utils import get_library_name
 
@@ -36,3 +39,4 @@ def load_llvm() -> None:
         path = Path(llvmlite.__file__).parent / "binding" / get_library_name()
         dlopen = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int)(("dlopen", ctypes.CDLL(None)))
         dlopen(os.fsencode(path), os.RTLD_NOW)  # where it fails, llvmlite says why
+    import llvmlite.binding

@@ -165,6 +165,14 @@ class Cache:
             return False
         return True
 
+    def is_empty(self) -> bool:
+        """Whether nothing is there, as far as can be seen."""
+        try:
+            with os.scandir(self.directory) as listing:
+                return next(listing, None) is None
+        except OSError:
+            return True
+
     def entries(self) -> list[Entry]:
         """What is there, the least recently used first; nothing where the directory cannot be read."""
         found = []

@@ -113,7 +113,7 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
     key = key_of(code, settings) if form == FORM else None
     made = None if key is None else recall(key)
     if made is None:
-        is_first = "hlotool.jax.pjrt.compiling" not in sys.modules
+        is_first = "hlotool.codegen.cpu.target" not in sys.modules  # what compiles is loaded with the first program
         from hlotool.jax.pjrt.compiling import made_of
 
         made = made_of(code, form, options, settings, len(client.devices), key)
