@@ -38,11 +38,11 @@ def test_what_a_page_shows_is_what_happens(page: Path, tmp_path: Path) -> None:
 
 
 def test_few_blocks_are_not_executed() -> None:
-    """Installing, completion, the README's two commands: what needs a network, files of others, minutes, or another
-    shell."""
+    """Installing, completion, the README's two commands: what needs a network, other machines, files of others,
+    minutes, or another shell."""
     shown = Counter(block.language for page in PAGES for block in blocks(page.read_text(encoding="utf-8")))
     assert set(shown) == {"console", "python", "pycon", "hlo", "toml", "py", "ini", "sh", "c", "js"}
-    assert shown["sh"] <= 12
+    assert shown["sh"] <= 15
     assert shown["console"] > 50
     texts = [page.read_text(encoding="utf-8") for page in PAGES]
     unmarked = [b for text in texts for b in blocks(text) if b.language in ("hlo", "toml") and not b.file]
