@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hlotool.version import __version__
 
 if TYPE_CHECKING:
+    from hlotool.devices.mpi import MpiDevices
     from hlotool.driver import CompilerWarning
     from hlotool.driver import compile_module as compile
     from hlotool.driver.optimise import optimise
@@ -63,6 +64,7 @@ __all__ = [
     "HloError",
     "InputError",
     "Module",
+    "MpiDevices",
     "ParseError",
     "UnsupportedError",
     "VerificationError",
@@ -123,6 +125,7 @@ _HOMES = {
     "optimise": ("hlotool.driver", "optimise"),
     "Executable": ("hlotool.runtime.executable", "Executable"),
     "CustomCall": ("hlotool.evaluate.custom_call", "CustomCall"),
+    "MpiDevices": ("hlotool.devices.mpi", "MpiDevices"),
     "Feeds": ("hlotool.evaluate.feeds", "Feeds"),
     "register_custom_call": ("hlotool.evaluate.custom_calls", "register_custom_call"),
     "load": ("hlotool.text.load", "load"),

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "Name", "System", "cache_bytes", "caches_in", "may_use_tiles", "memory_bytes", "processors", "system",
+    "Name", "System", "cache_bytes", "caches_in", "locked", "may_use_tiles", "memory_bytes", "processors", "system",
     "wait_for_parent",
 ]  # fmt: skip
 
@@ -188,3 +188,20 @@ def wait_for_parent(parent: int, every: float) -> None:
         return
     while os.getppid() == parent:
         time.sleep(every)
+
+
+def locked(file: int) -> bool:
+    """Lock an open file (its descriptor) against all others who do so; False where one of them has it.  It is free
+    again once it is closed, or its process ends."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

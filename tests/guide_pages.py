@@ -15,6 +15,7 @@ checkout with the samples and the tutorial:
 
 A comment ahead of a block says what it needs or that it varies: ``<!-- needs jax -->`` is skipped without
 ``HLOTOOL_XLA_PYTHON`` (whose Python runs ``python`` blocks, each by itself), ``<!-- needs dot -->`` without Graphviz,
+``<!-- needs mpi -->`` without mpi4py and an ``mpiexec``,
 ``<!-- needs cc -->`` without a C compiler, ``<!-- needs wasm-ld, needs node -->`` without a linker for WebAssembly or
 without Node,
 ``<!-- needs torch here -->`` where this Python has no package torch;
@@ -131,6 +132,8 @@ def missing(says: str) -> str:
     here = _HERE.search(says)
     if here:
         return "" if find_spec(here[1]) else f"{here[1]} is not installed"
+    if "needs mpi" in says and not (find_spec("mpi4py") and shutil.which("mpiexec")):
+        return "mpi4py and mpiexec"
     if "needs jax" in says and not os.environ.get("HLOTOOL_XLA_PYTHON"):
         return "HLOTOOL_XLA_PYTHON names no Python with jax"
     tools = {

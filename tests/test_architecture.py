@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "checks": {"ir", "text", "evaluate", "runtime", "harness", "inspect", "driver"},
     "cli": {
         "ir", "text", "lint", "evaluate", "analysis", "passes", "codegen", "runtime", "harness", "inspect", "checks",
-        "driver", "lsp", "starters", "onnx", "suites",
+        "devices", "driver", "lsp", "starters", "onnx", "suites",
     },
+    "devices": {"ir", "text", "evaluate", "analysis", "codegen", "runtime"},
     "driver": {"ir", "text", "evaluate", "analysis", "passes", "codegen", "runtime"},
     "lsp": {"ir", "text", "lint", "analysis"},
     "starters": {"ir", "passes", "driver"},
@@ -74,11 +75,12 @@ LIBRARIES = {  # beyond the standard library
     "codegen": {"numpy", "ml_dtypes", "llvmlite"},
     "runtime": {"numpy", "ml_dtypes", "llvmlite", "scipy"},
     "harness": {  # all but the first four in child processes only
-        "numpy", "ml_dtypes", "safetensors", "sklearn", "jax", "jaxlib", "tensorflow", "torch",
+        "numpy", "ml_dtypes", "safetensors", "sklearn", "jax", "jaxlib", "tensorflow", "torch", "distributed", "mpi4py",
     },
     "inspect": {"graphviz"},
     "checks": {"numpy"},
     "cli": {"click", "rich", "numpy"},
+    "devices": {"numpy", "mpi4py"},
     "driver": set(),
     "lsp": {"pygls", "lsprotocol"},
     "starters": set(),
@@ -270,7 +272,7 @@ def test_a_small_program_loads_and_compiles_nothing_that_it_does_not_need() -> N
         "hlotool.passes.dynamic.dynamic_rules", "hlotool.passes.simplify.algebra.co",
         "hlotool.passes.simplify.algebra.identities_", "hlotool.passes.simplify.algebra.slicing",
         "hlotool.codegen.cpu.products.", "hlotool.codegen.llvm.math.complex", "hlotool.codegen.llvm.math.trig",
-        "hlotool.codegen.llvm.math.power", "hlotool.evaluate.devices", "hlotool.ir.shardings",
+        "hlotool.codegen.llvm.math.power", "hlotool.evaluate.devices", "hlotool.ir.sharding_text",
         "hlotool.codegen.cpu.algorithms.", "hlotool.runtime.custom_calls", "hlotool.runtime.lapack", "hlotool.inspect",
         "hlotool.harness", "hlotool.numpy",
     )  # fmt: skip

@@ -259,6 +259,8 @@ TABLE = {
                endless="endless.hlo -o out.npz"),
     "schema": Row(main="hash", says="sha256", stdin=False),
     "signature": Row(main="FILE", says="f32[4]", json="--format json", kind="signature"),
+    "simulate": Row(main="FILE --chip 1T,100G,1GiB", says="computes", json="--format json", kind="simulate",
+                    codes={1: "FILE --chip 1T,100G,1", 2: "FILE", 5: "FILE --chip 1T,100G,1GiB -o small.hlo/out"}),
     "specialise": Row(main="FILE --set 4=8", says="f32[8]", codes={4: "unknown.hlo --set 4=8",
                       5: "FILE --set 4=8 -o absent/out"}),
     "stats": Row(main="FILE", says="add", json="--format json", kind="stats"),

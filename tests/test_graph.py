@@ -12,12 +12,13 @@ from conftest import ROOT, Run
 from large_module import large_module
 
 from hlotool.harness.times import measure_times, read_times, times_json
-from hlotool.inspect.colours import heat_colour
+from hlotool.inspect.colours import distinct_colour, heat_colour
 from hlotool.inspect.page import PageOptions, drawing_page
 from hlotool.inspect.records import FIELDS, Records
 from hlotool.inspect.scene import Box, build_scene
 from hlotool.inspect.scopes import add_scopes, scope_of
 from hlotool.inspect.select import between, find_instruction, near
+from hlotool.inspect.sharding_colours import sharding_fills
 from hlotool.ir import InputError
 from hlotool.text.load import load
 from hlotool.text.parser import parse
@@ -311,3 +312,32 @@ def test_malformed_times(tmp_path: Path, text: str) -> None:
     (tmp_path / "times.json").write_text(text)
     with pytest.raises(InputError, match="expected"):
         read_times(str(tmp_path / "times.json"))
+
+
+_CUT = """HloModule m, num_partitions=4
+
+ENTRY main {
+  x = f32[8,8] parameter(0), sharding={devices=[2,2]<=[4]}
+  w = f32[8,8] parameter(1), sharding={devices=[2,2]0,1,2,3}
+  v = f32[8,8] parameter(2), sharding={replicated}
+  y = f32[8,8] add(x, w), sharding={devices=[4,1]<=[4]}
+  ROOT z = (f32[8,8], f32[8,8]) tuple(y, v), sharding={{devices=[4,1]<=[4]}, {replicated}}
+}
+"""
+
+
+def test_what_is_cut_alike_has_one_colour(hlotool: Run, tmp_path: Path) -> None:
+    fills = {one.name: fill for one, fill in sharding_fills(parse(_CUT).instructions()).items()}
+    assert fills["x"] == fills["w"] != fills["y"]
+    assert fills["v"] == ("#ffffff", "{replicated}")
+    assert fills["z"][1] == "a tuple of several"
+    assert len({distinct_colour(n) for n in range(40)}) == 40
+    (tmp_path / "m.hlo").write_text(_CUT)
+    dot = hlotool("graph", tmp_path / "m.hlo", "--sharding", "--format", "dot").stdout
+    assert dot.count(f'fillcolor="{fills["x"][0]}"') == 2
+    assert "{devices=[2,2]&lt;=[4]}" in dot
+    failed = hlotool("graph", tmp_path / "m.hlo", "--sharding", "--heat", "flops")
+    assert failed.returncode == 2
+    assert "do not go together" in failed.stderr
+    page = data(hlotool("graph", tmp_path / "m.hlo", "--sharding").stdout)
+    assert "{devices=[4,1]<=[4]}" in page["strings"]  # type: ignore[operator]

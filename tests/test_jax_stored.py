@@ -65,10 +65,22 @@ def test_a_first_program_reads_and_compiles_little(tmp_path: Path) -> None:
         "hlotool.codegen.cpu.fusions.", "hlotool.codegen.cpu.products.", "hlotool.codegen.loops.",
         "hlotool.codegen.nests.", "hlotool.codegen.llvm.math.exp", "hlotool.passes.expand.", "hlotool.passes.loops.",
         "hlotool.passes.collectives.", "hlotool.passes.simplify.algebra.identities_", "hlotool.evaluate.devices",
-        "hlotool.text.parser", "hlotool.text.printer", "hlotool.harness",
+        "hlotool.text.lexer", "hlotool.text.parser", "hlotool.text.printer", "hlotool.harness",
+        "hlotool.analysis.clusters", "hlotool.analysis.decision_codes", "hlotool.evaluate.custom_call",
     )  # fmt: skip
     assert [name for name in found["names"] if name.startswith(needless)] == []
     assert len(found["names"]) <= 230
+
+
+def test_what_came_before_makes_no_other_program(tmp_path: Path) -> None:
+    """Programs are read in one MLIR context, which remembers; here the first process has one for each program."""
+    text = "found = jax.jit(lambda x: jnp.sin(x) @ x + jnp.arange(4.0))(jnp.ones((4, 4)))"
+    first = run("from hlotool.jax.pjrt import lowering\nlowering._SEEN = -1\n" + text, str(tmp_path))
+    assert STORED not in first["notes"]
+    for ahead in ("", "jnp.linalg.norm(jnp.arange(5.0)) + jnp.arange(4.0).sum()\n"):
+        again = run(ahead + text, str(tmp_path))
+        assert again["found"] == first["found"]
+        assert set(again["notes"][-len(first["notes"]) :]) == {STORED}
 
 
 def test_another_program_is_compiled(tmp_path: Path) -> None:

@@ -558,7 +558,8 @@ def unpacked(image: Path, root: Path) -> tuple[list[str], dict[str, Any]]:
     config: dict[str, Any] = json.loads(read(manifest["config"]["digest"]))
     for layer in manifest["layers"]:
         with tarfile.open(fileobj=io.BytesIO(read(layer["digest"]))) as archive:
-            archive.extractall(root, filter="data")
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 on
+            archive.extractall(root)
     return config["config"]["Entrypoint"], config
 
 

@@ -96,7 +96,8 @@ def test_the_wheel_has_what_is_needed(wheel: Path) -> None:
 @needs_hatchling
 def test_the_sources_make_the_same_wheel(wheel: Path, sources: Path, tmp_path: Path) -> None:
     with tarfile.open(sources) as archive:
-        archive.extractall(tmp_path / "unpacked", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 on
+        archive.extractall(tmp_path / "unpacked")
     (folder,) = (tmp_path / "unpacked").iterdir()
     assert sorted(path.name for path in folder.iterdir() if not path.name.startswith(".")) == [
         "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "PKG-INFO", "README.md", "hlotool", "man", "pyproject.toml",

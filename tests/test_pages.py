@@ -219,6 +219,16 @@ def test_zoom_fit_colours_and_help(browser: Browser, lstm: Path) -> None:
     assert browser.evaluate("document.getElementById('legend').textContent") != before
 
 
+def test_colours_by_sharding(hlotool: Run, browser: Browser, tmp_path: Path) -> None:
+    path = ROOT / "tests" / "data" / "sharded" / "mlp_data_parallel.hlo"
+    hlotool("graph", path, "-p", "sharding-propagation", "--sharding", "-o", tmp_path / "g.html")
+    browser.open(tmp_path / "g.html")
+    assert browser.evaluate("document.getElementById('colour').value") == "sharding"
+    assert "{devices=[8,1]<=[8]}" in browser.evaluate("document.getElementById('legend').textContent")
+    browser.press("o")
+    assert not browser.evaluate("document.getElementById('outline').hidden")
+
+
 def test_dark_pages_are_dark(browser: Browser, lstm: Path) -> None:
     pixel = "[...document.getElementById('canvas').getContext('2d').getImageData(5, 5, 1, 1).data].slice(0, 3)"
     browser.open(lstm)

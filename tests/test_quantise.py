@@ -232,7 +232,7 @@ def test_a_bound_leaves_out_the_product_that_hurts_most() -> None:
     assert found.within
     assert worst.name not in found.chosen
     assert len(found.chosen) == 1
-    assert [(one.code, one.before) for one in found.log if one.rule == "accuracy"] == [("HLO4248", (worst.name,))]
+    assert [(one.code, one.before) for one in found.log if one.rule == "accuracy"] == [("HLO4298", (worst.name,))]
     none = quantise(module, samples, Options(max_error=0), RelativeError())
     assert (none.chosen, none.error, none.within) == ((), 0, True)
 
@@ -241,10 +241,10 @@ def test_every_other_product_has_a_reason() -> None:
     text = _network().replace(", metadata", ", operand_precision={high,high}, metadata")
     found = quantise(parse(text), _samples(), Options(), RelativeError())
     assert found.chosen == ("e",)
-    assert [one.code for one in found.log if one.action == "refuse"] == ["HLO4246"]
+    assert [one.code for one in found.log if one.action == "refuse"] == ["HLO4296"]
     kept = quantise(parse(_network()), _samples(), Options(keep="net/fir.t"), RelativeError())
     assert kept.chosen == ("e",)
-    assert [one.code for one in kept.log if one.action == "refuse"] == ["HLO4245"]
+    assert [one.code for one in kept.log if one.action == "refuse"] == ["HLO4295"]
     with pytest.raises(UnsupportedError, match="no product can be quantised: 33 weights in a sum are no whole"):
         quantise(parse(_network(33)), [], Options(to="int4-weights", group=128), RelativeError())
 
@@ -320,7 +320,7 @@ def test_pages_json_and_a_module_that_runs(hlotool: Run, files: Path) -> None:
     assert len(answer["layers"]) == 2
     page = (files / "pages" / "index.html").read_text()
     assert "The worst channels" in page
-    assert "HLO4244" in page
+    assert "HLO4294" in page
     assert "signal to noise" in (files / "pages" / "graph.html").read_text()
     assert hlotool("run", "q.hlo", "--compare", "evaluate").returncode == 0
 

@@ -117,3 +117,11 @@ def test_explanations_of_instructions(hlotool):
         assert answer["kind"] == "explain-instruction"
     answer = check_json(hlotool("explain", "fusion", file, names[0], names[-1], "--format", "json").stdout)
     assert answer["kind"] == "explain-fusion"
+
+
+def test_explanations_of_shardings(hlotool):
+    file = ROOT / "tests" / "data" / "sharded" / "scan_layers.hlo"
+    answer = check_json(hlotool("explain", "sharding", file, "dot_general.2", "--format", "json").stdout)
+    assert answer["kind"] == "explain-sharding"
+    assert answer["values"][-1]["why"] == "annotated"
+    assert answer["values"][0]["sharding"] == "{devices=[2,4]<=[8]}"

@@ -246,6 +246,78 @@ def test_tests_in_one_file_run_one_after_another(tmp_path: Path) -> None:
         hlotool.load(path)
 
 
+PARALLEL = """
+func.func @sum(%x: tensor<2xi64>, %y: tensor<i64>) -> (tensor<2xi64>, tensor<i64>) {
+  %sum = "stablehlo.all_reduce"(%x) ({
+    ^bb0(%a: tensor<i64>, %b: tensor<i64>):
+      %0 = stablehlo.add %a, %b : tensor<i64>
+      stablehlo.return %0 : tensor<i64>
+  }) {replica_groups = dense<GROUPS> : tensor<SIZESxi64>,
+      channel_handle = #stablehlo.channel_handle<handle = CHANNEL, type = 0>MORE} : (tensor<2xi64>) -> tensor<2xi64>
+  return %sum, %y : tensor<2xi64>, tensor<i64>
+}
+func.func @other(%x: tensor<2xi64>, %y: tensor<i64>) -> (tensor<2xi64>, tensor<i64>) {
+  return %x, %y : tensor<2xi64>, tensor<i64>
+}
+func.func @main() {
+  %a = stablehlo.constant dense<[1, 2]> : tensor<2xi64>
+  %b = stablehlo.constant dense<[10, 20]> : tensor<2xi64>
+  %m = stablehlo.constant dense<7> : tensor<i64>
+  %n = stablehlo.constant dense<8> : tensor<i64>
+  %r:8 = "interpreter.run_parallel"(%a, %m, %b, %n, %a, %n, %a, %m) {programs = TABLE} :
+    (tensor<2xi64>, tensor<i64>, tensor<2xi64>, tensor<i64>, tensor<2xi64>, tensor<i64>, tensor<2xi64>, tensor<i64>) ->
+    (tensor<2xi64>, tensor<i64>, tensor<2xi64>, tensor<i64>, tensor<2xi64>, tensor<i64>, tensor<2xi64>, tensor<i64>)
+  check.expect_eq_const %r#0, dense<FIRST> : tensor<2xi64>
+  check.expect_eq_const %r#2, dense<SECOND> : tensor<2xi64>
+  check.expect_eq_const %r#5, dense<8> : tensor<i64>
+  check.expect_eq_const %r#7, dense<7> : tensor<i64>
+  return
+}
+"""
+
+
+def parallel(**words: str) -> str:
+    text = PARALLEL
+    for name, word in words.items():
+        text = text.replace(name, word)
+    return text
+
+
+_COLUMNS = {"TABLE": "[[@sum, @sum], [@sum, @sum]]", "GROUPS": "[[0, 1]]", "SIZES": "1x2"}
+_GLOBAL = {"CHANNEL": "1", "MORE": ", use_global_device_ids", "GROUPS": "[[0, 1, 2, 3]]", "SIZES": "1x4"}
+
+
+@pytest.mark.parametrize("backend", ["evaluate", "cpu"])
+@pytest.mark.parametrize(("words", "devices"), [
+    (_COLUMNS | {"CHANNEL": "0", "MORE": "", "FIRST": "[2, 4]", "SECOND": "[11, 22]"}, (2, 2)),
+    (_COLUMNS | {"CHANNEL": "1", "MORE": "", "FIRST": "[13, 26]", "SECOND": "[13, 26]"}, (2, 2)),
+    ({"TABLE": "[[@sum, @sum, @sum, @sum]]", "FIRST": "[13, 26]", "SECOND": "[13, 26]", **_GLOBAL}, (1, 4)),
+    ({"TABLE": "[[@sum], [@sum], [@sum], [@sum]]", "FIRST": "[13, 26]", "SECOND": "[13, 26]", **_GLOBAL}, (4, 1)),
+])  # fmt: skip
+def test_programs_run_on_several_devices(words: dict[str, str], devices: tuple[int, int], backend: str) -> None:
+    """`interpreter.run_parallel` of StableHLO's own tests: rows are replicas, columns partitions."""
+    module = parse_stablehlo(parallel(**words))
+    check(module)
+    assert tuple(module.attributes.get(name, 1) for name in ("replica_count", "num_partitions")) == devices
+    program = hlotool.compile(module, backend=backend)
+    program.run_devices([[]] * 4)
+    wrong = parse_stablehlo(parallel(**{**words, "SECOND": "[0, 0]"}))
+    with pytest.raises(ExecutionError, match=r"expect_eq"):
+        hlotool.compile(wrong, backend=backend).run_devices([[]] * 4)
+
+
+def test_programs_that_are_not_one() -> None:
+    words = {**_COLUMNS, "CHANNEL": "0", "MORE": "", "FIRST": "[2, 4]", "SECOND": "[11, 22]"}
+    for table, kind, message in (
+        ("[[@sum, @other], [@sum, @other]]", UnsupportedError, "runs several programs"),
+        ("[[@sum, @sum], [@sum]]", ParseError, "a table of functions"),
+        ("[[@sum, @sum, @sum]]", ParseError, "3 programs have 8 arguments and 8 results"),
+        ("[[@none, @none]]", ParseError, "there is no function @none"),
+    ):
+        (row,) = errors_of(parallel(**{**words, "TABLE": table}), kind)
+        assert message in row[2]
+
+
 def test_blobs_and_resources() -> None:
     module = parse_stablehlo("""
 func.func @main() -> (tensor<2xf32>, tensor<3xi1>, tensor<2xi4>) {

@@ -370,6 +370,14 @@ def plain_products_of_bytes(size: int) -> str:
     return plain_products(elements_of(size) // 40)
 
 
+def narrow_weights(m: int, k: int, n: int) -> str:
+    """Weights of one byte, computed in the product."""
+    return main_of(
+        f"x = f32[{m},{k}] parameter(0)\nw = s8[{k},{n}] parameter(1)\nb = f32[{k},{n}] convert(w)\n"
+        f"ROOT y = f32[{m},{n}] dot(x, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    )
+
+
 def joined_product(n: int) -> str:
     """A product whose operand is joined of `n` arrays."""
     lines = [f"p{i} = f32[8,40] parameter({i})" for i in range(n)]
@@ -778,6 +786,12 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.products.blocking.REPEATED_FLOPS": PRODUCTS,
     "codegen.cpu.products.blocking.BLOCK_ROWS": (plain_products, lambda n: product(n, 40, 48)),
     "codegen.cpu.products.blocking.BLOCK_BYTES": (lambda size: product(elements_of(size) // 64, 33, 64),),
+    "codegen.cpu.products.blocking.STRIP_ROWS": (lambda n: narrow_weights(n, 520, 528),),
+    "codegen.cpu.products.blocking.STRIP_COLUMNS": (lambda n: narrow_weights(1, 300, n),),
+    "codegen.cpu.products.blocking.STRIP_BYTES": (lambda size: narrow_weights(16, 520, elements_of(size) // 16),),
+    "codegen.cpu.products.blocking.STRIP_TERMS": (
+        lambda n: narrow_weights(1, n, 600), lambda n: narrow_weights(16, n, 600),
+    ),
     "codegen.cpu.products.blocking.KEPT_BYTES": (lambda size: product(elements_of(size) // 64, 600, 64),),
     "codegen.cpu.products.blocking.PIECE_DEPTH": (plain_products, lambda n: product(9, n, 40)),
     "codegen.cpu.products.blocking.REPEATED": (plain_products, lambda n: product(n, 64, 20)),
@@ -844,6 +858,8 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.host.step_costs._TRIPS": (lambda n: swapped_state(1000 * n),),
     "analysis.costs.row_bytes": (lambda size: product(37, 19, elements_of(size)),),
     "analysis.costs.repeated_bytes": (lambda size: product(33, -(-elements_of(size) // 1024), 1024),),
+    "analysis.product_prologue.STRIPS": (lambda size: narrow_weights(1, elements_of(size) // 512, 512),),
+    "analysis.product_prologue.LONG_ROWS": (lambda n: narrow_weights(2, 520, n),),
     "analysis.product_prologue.STREAMED": (lambda n: product(64, 48, n), lambda n: product(n, 48, 64)),
     "codegen.plan.buffers.SWAPPED_BYTES": (swapped_state,),
     "codegen.algorithms.items.TASKS": (

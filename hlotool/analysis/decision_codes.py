@@ -3,7 +3,8 @@
 4000 to 4009 any pass, 401x and 402x fusion, 403x several outputs and readers of products, 404x calls and computations,
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
 414x buffers, 416x operands of products, 417x tuned choices, 418x what runs side by side, 419x derivatives and batches,
-420x grids of graphics processors, 421x clusters of backends, 423x and 424x precision.
+420x grids of graphics processors, 421x clusters of backends, 424x and 425x exchanges among devices, 427x shardings,
+428x partitioned programs, 429x small numbers.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -48,6 +49,11 @@ _SUM = "zero = f32[] constant(0)\nr = f32[8] reduce(t, zero), dimensions={1}, to
 def _main(body: str, before: str = "") -> str:
     lines = "\n".join(f"  {line}" for line in body.strip().splitlines())
     return f"HloModule example\n\n{before}ENTRY main {{\n{lines}\n}}\n"
+
+
+_SHARDED = _main(
+    "x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\ny = f32[8,8] tanh(x)\nROOT z = f32[8,8] negate(y)"
+)
 
 
 def _kind(
@@ -627,37 +633,37 @@ _ROWS = (
           _main("x = f32[8,64] parameter(0)\nw = f32[64,8] parameter(1)\nROOT y = f32[8,8] dot(x, w), "
                 "lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}"),
           "change-precision"),
-    _kind(4240, "rewrite fold-scales", "fold-scale", "weights are multiplied by the scales of their channels",
+    _kind(4290, "rewrite fold-scales", "fold-scale", "weights are multiplied by the scales of their channels",
           "A constant scale for each channel of the result, as a batch norm leaves it, went into constant weights.",
           _main("x = f32[8,4] parameter(0)\nw = f32[4,2] constant({{1,2},{3,4},{5,6},{7,8}})\n"
                 f"d = f32[8,2] dot(x, w), {_BY_ROWS}\ns = f32[2] constant({{2, 3}})\n"
                 "b = f32[8,2] broadcast(s), dimensions={1}\nROOT y = f32[8,2] multiply(d, b)")),
-    _kind(4241, "refuse fold-scales", "fold-overflow", "a scale stays where it is: weights times it are not finite",
+    _kind(4291, "refuse fold-scales", "fold-overflow", "a scale stays where it is: weights times it are not finite",
           "The product of a weight and the scale of its channel is infinite or NaN, which results need not be."),
-    _kind(4242, "rewrite integer-products", "integer", "a product multiplies stored numbers",
+    _kind(4292, "rewrite integer-products", "integer", "a product multiplies stored numbers",
           "Both operands are small numbers times scales.  The numbers are multiplied and added up (integers in s32, "
           "small floats in f32), and the sums are scaled; what zero points add is taken off the sums.",
           _main("a = s8[8,64] parameter(0)\nw = s8[64,8] parameter(1)\ns = f32[] constant(0.5)\n"
                 "sa = f32[8,64] broadcast(s), dimensions={}\nsw = f32[64,8] broadcast(s), dimensions={}\n"
                 "fa = f32[8,64] convert(a)\nfw = f32[64,8] convert(w)\nx = f32[8,64] multiply(fa, sa)\n"
                 f"y = f32[64,8] multiply(fw, sw)\nROOT d = f32[8,8] dot(x, y), {_BY_ROWS}")),
-    _kind(4243, "refuse integer-products", "not-integer", "a product of small numbers is computed in floats",
+    _kind(4293, "refuse integer-products", "not-integer", "a product of small numbers is computed in floats",
           "Both operands are small numbers times scales, but a scale differs along a dimension that is summed over, a "
           "zero point is in a place where it cannot be taken off the sums, or sums may not fit s32.",
           _main("a = s8[8,64] parameter(0)\nw = s8[64,8] parameter(1)\ns = f32[64] parameter(2)\n"
                 "sa = f32[8,64] broadcast(s), dimensions={1}\nsw = f32[64,8] broadcast(s), dimensions={0}\n"
                 "fa = f32[8,64] convert(a)\nfw = f32[64,8] convert(w)\nx = f32[8,64] multiply(fa, sa)\n"
                 f"y = f32[64,8] multiply(fw, sw)\nROOT d = f32[8,8] dot(x, y), {_BY_ROWS}")),
-    _kind(4244, "rewrite quantise", "quantise", "a product is quantised",
+    _kind(4294, "rewrite quantise", "quantise", "a product is quantised",
           "Its operands are stored as small numbers, with scales that come from calibration."),
-    _kind(4245, "refuse quantise", "kept", "a product is not quantised: it is to keep its type",
+    _kind(4295, "refuse quantise", "kept", "a product is not quantised: it is to keep its type",
           "The option --keep finds the name of the instruction, or its op_name."),
-    _kind(4246, "refuse quantise", "asked-for", "a product is not quantised: it asks for its precision",
+    _kind(4296, "refuse quantise", "asked-for", "a product is not quantised: it asks for its precision",
           "It has an algorithm, or an operand_precision of high or highest."),
-    _kind(4247, "refuse quantise", "unfit", "a product cannot be quantised",
+    _kind(4297, "refuse quantise", "unfit", "a product cannot be quantised",
           "The reason says why: its type, weights that are not constant, a loop around it, whose values calibration "
           "does not see, sums that may not fit s32, or weights that are no whole groups."),
-    _kind(4248, "refuse quantise", "accuracy", "a product is not quantised: the error would be too large",
+    _kind(4298, "refuse quantise", "accuracy", "a product is not quantised: the error would be too large",
           "With --max-error: among the products whose rounding changes the results most, so many keep their type that "
           "the error of the others is within the bound.  `error` is that of the module with this product alone "
           "quantised."),
@@ -679,6 +685,78 @@ _ROWS = (
     _kind(4199, "rewrite jvp", "differentiate", "a module takes tangents along", "The entry takes tangents of "
           "parameters and returns those of its results, too (forward mode).",
           _main("x = f32[3] parameter(0)\nROOT y = f32[3] tanh(x)")),
+    _kind(4240, "rewrite all-gather-combiner", "combine", "several all-gathers became one",
+          "They wait for nothing of each other, so the devices meet once, and exchange all arrays."),
+    _kind(4241, "rewrite reduce-scatter-combiner", "combine", "several reduce-scatters became one",
+          "They wait for nothing of each other, so the devices meet once, and exchange all arrays."),
+    _kind(4242, "rewrite reduce-scatter-creator", "scatter", "an all-reduce became a reduce-scatter",
+          "Every device read the part of its own number alone: it is sent that, `bytes_after` of `bytes_before`."),
+    _kind(4243, "refuse reduce-scatter-creator", "other-part", "an all-reduce stays: another part is read",
+          "A reduce-scatter gives device n of a group part n, along one dimension.  Where a part begins has to follow "
+          "from partition-id and replica-id."),
+    _kind(4244, "refuse reduce-scatter-creator", "several-dimensions", "an all-reduce stays: its part is no slab",
+          "A reduce-scatter cuts along one dimension alone."),
+    _kind(4245, "rewrite all-reduce-reassociate", "reassociate", "two all-reduces became one",
+          "The sum of two sums over devices is the sum of what the devices add up themselves: `bytes` are exchanged "
+          "once instead of twice."),
+    _kind(4246, "refuse all-reduce-reassociate", "rounded", "two all-reduces stay: the sum would be rounded otherwise",
+          "With the option exact floats keep their order of roundings."),
+    _kind(4247, "rewrite async-collective-creator", "start", "a collective became a start and a done",
+          "What does not need its result can run between them: `bytes` are exchanged meanwhile."),
+    _kind(4248, "refuse async-collective-creator", "small", "a collective stays: it exchanges few bytes",
+          "It moves `bytes`, less than min-bytes: a pair would cost more than it hides."),
+    _kind(4249, "refuse async-collective-creator", "in-place", "a permute stays: it writes into an operand",
+          "Nothing else may read the operand while it is under way."),
+    _kind(4250, "rewrite latency-hiding-scheduler", "schedule", "devices compute while they exchange",
+          "By the model of the machine a run takes `us_after` microseconds instead of `us_before`; from shapes the "
+          "peak of memory was `peak_before`, and is `peak_after`."),
+    _kind(4251, "note latency-hiding-scheduler", "order-kept", "the order of a computation stays",
+          "By the model of the machine no order takes less time than `us_before` without taking much more memory."),
+    _kind(4252, "rewrite while-loop-collective-code-motion", "hoist", "an exchange left a loop",
+          "It was the same in every iteration; its result, `bytes`, stays alive while the loop runs."),
+    _kind(4253, "refuse while-loop-collective-code-motion", "may-not-run", "an exchange stays in a loop",
+          "How often the loop runs is not known: devices that never came to the exchange do not wait for each other."),
+    _kind(4254, "refuse while-loop-collective-code-motion", "too-large", "an exchange stays in a loop: it is large",
+          "Its result, `bytes`, would stay alive while the loop runs: more than max-bytes."),
+    _kind(4270, "rewrite sharding-propagation", "forward", "a result is cut as an operand is",
+          "The dimensions that they have in common are cut alike; the rest of the devices have copies.  `level`: 0 "
+          "element by element, 1 products, reductions and movement, 2 what adds dimensions, 3 between operands.",
+          _SHARDED),
+    _kind(4271, "rewrite sharding-propagation", "backward", "an operand is cut as a result is",
+          "The dimensions that they have in common are cut alike; the rest of the devices have copies.  `level` is as "
+          "in HLO4270.",
+          _main("x = f32[8,8] parameter(0)\ny = f32[8,8] tanh(x)\nROOT s = f32[8,8] custom-call(y), "
+                "custom_call_target=\"Sharding\", sharding={devices=[2,1]<=[2]}")),
+    _kind(4272, "rewrite sharding-propagation", "beside", "an operand is cut as another one is",
+          "They have a dimension in common that the result has not: what is summed over.",
+          _main("x = f32[8,8] parameter(0), sharding={devices=[1,2]<=[2]}\nc = f32[8] constant({1,2,3,4,5,6,7,8})\n"
+                "w = f32[8,8] broadcast(c), dimensions={0}\nROOT y = f32[8,8] dot(x, w), " + _BY_ROWS)),
+    _kind(4273, "rewrite sharding-propagation", "group", "a value is cut as another one of its group",
+          "Annotations name the group: shard_as 1, shard_like 1, or a ShardingGroup of Shardy's."),
+    _kind(4274, "rewrite sharding-propagation", "kept", "a value keeps a sharding that is not for it to choose",
+          "Parameters and results of the program are on every device as a whole where they have no annotation and the "
+          "header does not allow propagation to them; values of one loop, branch or call have one sharding.",
+          _SHARDED),
+    _kind(4275, "refuse sharding-propagation", "conflict", "two values that belong together are cut differently",
+          "Both have shardings, from annotations or from nearer values, that no third is as fine as.  The partitioner "
+          "moves what is missing between devices.",
+          _main("x = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}\n"
+                "y = f32[8,8] parameter(1), sharding={devices=[1,2]<=[2]}\nz = f32[8,8] add(x, y)\n"
+                "ROOT r = f32[8,8] negate(z)")),
+    _kind(4276, "rewrite *", "shardy", "an annotation of Shardy's became one of HLO",
+          "Results of the program, and functions of the parts of arrays, are annotated over named axes by JAX.  The "
+          "same is said by the custom calls Sharding, SPMDFullToShardShape and SPMDShardToFullShape."),
+    _kind(4280, "rewrite spmd-partitioner", "partition", "a module for one device became one for many",
+          "Each of `devices` devices has its part of every array, as the shardings say, and exchanges with others what "
+          "it needs of theirs.",
+          _main("x = f32[8,4] parameter(0), sharding={devices=[2,1]<=[2]}\nROOT y = f32[8,4] sine(x)"),
+          "spmd-partitioner{partitions=2}"),
+    _kind(4281, "note spmd-partitioner", "fallback", "every device computes all of an instruction",
+          "Its operands are gathered, `bytes` of them received by each device, and what is wanted is cut out of the "
+          "result: no rule knows how to divide it, or all that is divided has to be whole.",
+          _main("x = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
+                "ROOT y = (f32[2], s32[2]) topk(x), k=2, largest=true"),
+          "spmd-partitioner{partitions=2}"),
 )  # fmt: skip
 
 KINDS: dict[str, DecisionKind] = {kind.code: kind for kind in _ROWS}

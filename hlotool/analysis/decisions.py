@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
-from hlotool.analysis.decision_codes import code_of
 from hlotool.display import shown_by
 from hlotool.ir import Instruction, Module
 from hlotool.ir.brief import one_line
@@ -46,6 +45,8 @@ class Decision(NamedTuple):
     @property
     def code(self) -> str:
         """The stable code that ``hlotool explain`` knows: HLO4012."""
+        from hlotool.analysis.decision_codes import code_of  # a long table, and few ask
+
         return code_of(self.pass_name, self.action, self.rule)
 
     def __str__(self) -> str:

@@ -7,6 +7,8 @@ written nor read: weights are then read as the few bits that they are kept in.  
 There are two ways to have one.  A product with few rows, or few columns, is *streamed*: every element of its other
 operand is used for those few only, so that it is computed when it is needed, by a loop that knows neither tiles nor
 panels.  In any other product elements are used again and again; there the prologue runs when an operand is *packed*.
+So it does for a large right operand in rows, whatever the number of these: strips of it are packed, some long pieces of
+rows at a time, in the order of memory.
 """
 
 from __future__ import annotations
@@ -17,12 +19,16 @@ from typing import Annotated
 from hlotool.analysis.contraction import MatrixView, matrix_views
 from hlotool.analysis.fusibility import is_fusible
 from hlotool.analysis.thresholds import Threshold
-from hlotool.ir import Instruction
+from hlotool.ir import Instruction, byte_size
 
 __all__ = ["is_prologue_member", "is_streamed", "members_of", "prologues", "streams"]
 
 STREAMED: Annotated[int, Threshold("operations")] = 8
 """Most results that one element of a streamed operand goes into: as many sums are held in registers."""
+
+STRIPS: Annotated[int, Threshold("bytes")] = 1 << 20
+"""Of an operand, as it is computed, from which on strips of it pay."""
+LONG_ROWS: Annotated[int, Threshold("columns")] = 512  # of such an operand
 
 _OTHERS = frozenset({"dynamic-update-slice", "gather", "map", "reduce", "reduce-window"})
 """What has a loop of its own for each element, or is found at places of its own."""
@@ -62,5 +68,19 @@ def is_streamed(product: Instruction, numbers: Collection[int]) -> bool:
 
 
 def streams(view: MatrixView, numbers: Collection[int]) -> bool:
-    """Whether each element of the operands with these numbers goes into few results only."""
+    """Whether each element of the operands with these numbers goes into few results only, and computing it for these
+    alone is best.
+
+    A large right operand that lies in rows is better packed, in strips: some of its columns alone are short pieces of
+    many rows, which memory is slow to deliver.
+    """
+    if tuple(numbers) == (1,) and _lies_in_long_rows(view):
+        return False
     return (view.m if 1 in numbers else 1) * (view.n if 0 in numbers else 1) <= STREAMED
+
+
+def _lies_in_long_rows(view: MatrixView) -> bool:
+    """Whether the right operand is a large matrix with long rows, whose products can be added up where they belong."""
+    size = byte_size(view.types[1])
+    in_rows = view.rhs.column == size and not view.batch and view.n >= LONG_ROWS
+    return in_rows and view.n * view.k * size >= STRIPS and view.types[2] == view.types[3]

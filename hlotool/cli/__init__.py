@@ -61,6 +61,7 @@ COMMANDS: dict[str, str] = {
     "run": "Run a module on inputs, print or save the outputs, compare them.",
     "schema": "Print the JSON Schema of what --format json prints.",
     "signature": "Show the inputs and outputs of a module.",
+    "simulate": "Predict how a module runs on many devices: time line, memory, scaling.",
     "specialise": "Print a module for other sizes of its parameters.",
     "stats": "Show what is in a module and what it costs.",
     "study": "Measure when compiling pays: training of perceptrons, parts of a module.",

@@ -10,6 +10,7 @@ import platform
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,18 @@ from hlotool.cli.bench_programs import (
     own_entrants,
     shapes_of,
 )
+from hlotool.cli.command_jobs import (
+    Splittable,
+    answer_of,
+    command_result,
+    machine_words,
+    option_words,
+    sent_command,
+)
 from hlotool.cli.common import read_module
 from hlotool.cli.completion import backends
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.executor_options import executor_options, opened_jobs
 from hlotool.cli.options import (
     check_backend,
     cpus_option,
@@ -54,7 +64,7 @@ from hlotool.cli.tables import Table, byte_text, plain_table
 from hlotool.cli.words import say
 from hlotool.codegen.machine import host, named
 from hlotool.driver import on_devices, optimise
-from hlotool.harness.bench import Contestant, Native, Timing, measure
+from hlotool.harness.bench import Contestant, Native, Started, Timing, measure
 from hlotool.harness.compare import compare_all, verdict_of
 from hlotool.harness.elided import filled
 from hlotool.harness.gate import Gate, confirm, judge
@@ -87,7 +97,9 @@ def _check_files(options: BenchOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One contestant on one file.  Operations, bytes moved and bytes touched are those of the optimised module.
+    """One contestant on one file.  Operations and bytes moved are those of the optimised module; `of_roof` is how much
+    of the time is what the nearer roof of the machine would take, if that was measured, and `machine` says in words
+    which one it was, if not this one.
 
     `outputs` is whether its results are those of the first contestant: ``ok``, ``MISMATCH`` or ``UNDECIDED``;
     `difference` says how they differ.  `pipeline` and `cpu` are what its code is made by, if it is ours.
@@ -102,8 +114,9 @@ class Case:
     difference: str
     flops: int
     bytes: int
-    touched: int
     ratio: float  # of its median to that of the first contestant
+    of_roof: float | None
+    machine: str | None = None
 
 
 def _gate(context: click.Context, parameter: click.Parameter, value: str | None) -> Gate | None:
@@ -119,7 +132,7 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
     return Gate(share, confidence)
 
 
-@click.command("bench")
+@click.command("bench", cls=Splittable)
 @click.argument("files", nargs=-1, type=click.Path(dir_okay=False), metavar="[FILE...]")
 @suite_options
 @variants_options
@@ -159,6 +172,10 @@ def _gate(context: click.Context, parameter: click.Parameter, value: str | None)
     "--inconclusive", type=click.Choice(["fail", "pass"]), default="fail", show_default=True,
     help="Whether what cannot be told is exit code 1.",
 )  # fmt: skip
+@executor_options("a FILE, or a case,")
+@click.option(
+    "--at-once", is_flag=True, help="With --executor: let jobs on one machine be timed at once, and disturb each other."
+)
 @elided_option
 @cpus_option
 @donate_option
@@ -186,6 +203,9 @@ def command(**given: Any) -> None:
     results are those of hlotool; else the report says why there is none.  --emit-to writes the modules and times
     nothing; --site adds the run to the history of a folder, and writes its pages anew.
 
+    With --executor each FILE, or case, is timed on some machine, which the report names, with all its contestants; one
+    at a time on each machine, unless --at-once.
+
     \b
     Examples:
         hlotool bench model.hlo --against xla
@@ -212,6 +232,18 @@ def command(**given: Any) -> None:
         raise click.UsageError("--baseline OLD.hlo goes with one FILE")
     for backend in options.backends:
         check_backend(backend)
+    roof, cases, verdicts = _timed_here(options, old) if options.executor is None else _timed_there(options)
+    write_text(options.output, _REPORTS[options.form](cases, roof, verdicts))
+    for case in cases:
+        if case.difference:
+            say(f"{case.file}: {case.outputs}: {case.difference}", err=True)
+    failing = {"slower", "inconclusive"} if options.inconclusive == "fail" else {"slower"}
+    slower = options.gate is not None and any(v.word in failing for v in verdicts)
+    if slower or any(case.outputs != "ok" for case in cases):
+        raise CheckFailed
+
+
+def _timed_here(options: BenchOptions, old: Baseline) -> tuple[Roof | None, list[Case], list[Verdict]]:
     os.environ["HLOTOOL_CACHE"] = "off"  # of this process: compile times are those of a first compilation
     roof: Roof | None = None
     cases: list[Case] = []
@@ -223,20 +255,56 @@ def command(**given: Any) -> None:
         contestants = _contestants(program, options)
         try:
             timings = measure([c.contestant for c in contestants], options.rounds, options.seconds, options.warmup)
-            cases += _cases(program, timings, contestants, has_excess_precision(list(options.pipelines.values())))
+            cases += _cases(program, timings, contestants, has_excess_precision(list(options.pipelines.values())), roof)
             verdicts += _verdicts(program, timings, contestants, old, options)
         finally:
             for one in contestants:
                 if isinstance(one.contestant, XlaPeer):
                     one.contestant.close()
-    write_text(options.output, _REPORTS[options.form](cases, roof, verdicts))
-    for case in cases:
-        if case.difference:
-            say(f"{case.file}: {case.outputs}: {case.difference}", err=True)
-    failing = {"slower", "inconclusive"} if options.inconclusive == "fail" else {"slower"}
-    slower = options.gate is not None and any(v.word in failing for v in verdicts)
-    if slower or any(case.outputs != "ok" for case in cases):
-        raise CheckFailed
+    return roof, cases, verdicts
+
+
+def _timed_there(options: BenchOptions) -> tuple[Roof | None, list[Case], list[Verdict]]:
+    """The same on the machines of an executor, each of which has roofs of its own: a job is this command for one file,
+    alone on its machine."""
+    assert options.executor is not None
+    words = option_words(click.get_current_context(), {*_OF_THE_WHOLE})
+    named = [path for path in (options.inputs, options.baseline) if path is not None]
+    machines = [""] * len(options.files)
+    cases: list[Case] = []
+    verdicts: list[Verdict] = []
+    with opened_jobs(options.executor, "bench", options.job_limit, options.journal) as jobs:
+        futures = [
+            sent_command(
+                jobs, ["bench", file, *words, "--format", "json"], files=[file, *named], alone=not options.at_once,
+                machine=partial(_note_machine, machines, number),
+            )
+            for number, file in enumerate(options.files)
+        ]  # fmt: skip
+        for number, (file, future) in enumerate(zip(options.files, futures, strict=True)):
+            report = answer_of(command_result(future, file), file)
+            cases += [_case_of(row, machines[number]) for row in report["cases"]]
+            verdicts += [Verdict(**row) for row in report["verdicts"]]
+    return None, cases, verdicts
+
+
+_OF_THE_WHOLE = ("executor", "job_limit", "journal", "at_once", "form", "output", "inconclusive")
+"""Parameters that are no business of a job's."""
+
+
+def _note_machine(machines: list[str], number: int, found: Mapping[str, Any]) -> None:
+    machines[number] = machine_words(found)
+
+
+def _case_of(row: Mapping[str, Any], machine: str) -> Case:
+    """A case of the report of a job."""
+    started = Started(row["parse_s"], row["compile_s"], row["first_s"], ())
+    return Case(
+        file=row["file"], timing=Timing(row["variant"], started, row["steady"]["warm"], samples=row["samples"]),
+        module=row["module_sha256"], pipeline=row["pipeline"], cpu=row["cpu"], outputs=row["outputs"],
+        difference=row["difference"] or "", flops=row["flops"], bytes=row["bytes"], ratio=row["ratio"],
+        of_roof=row["of_roof"], machine=machine,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,11 +369,14 @@ def _contestants(program: Program, options: BenchOptions) -> list[Entrant]:
 
 
 def _cases(
-    program: Program, timings: Sequence[Timing], entrants: Sequence[Entrant], excess_precision: bool
-) -> list[Case]:
+    program: Program, timings: Sequence[Timing], entrants: Sequence[Entrant], excess_precision: bool,
+    roof: Roof | None,
+) -> list[Case]:  # fmt: skip
     first = timings[0]
     optimised = optimise(program.module)
-    cost, touched = ModuleCost(optimised).total, peak_bytes(optimised)
+    cost = ModuleCost(optimised).total
+    flops = cost.flops + cost.transcendentals
+    fastest = None if roof is None else max(flops / roof.flops, cost.bytes / roof.bytes(peak_bytes(optimised)))
     found = []
     for timing, entrant in zip(timings, entrants, strict=True):
         wrong = [c for c in compare_all(timing.started.outputs, first.started.outputs) if not c.ok]
@@ -313,7 +384,8 @@ def _cases(
         said = f"{timing.label} and {first.label}: {wrong[0]}" if outputs != "ok" else ""
         found.append(Case(
             program.file, timing, entrant.module, entrant.pipeline, entrant.cpu, outputs, said,
-            cost.flops + cost.transcendentals, cost.bytes, touched, timing.steady.median / first.steady.median,
+            flops, cost.bytes, timing.steady.median / first.steady.median,
+            None if fastest is None else fastest / timing.steady.median,
         ))  # fmt: skip
     return found
 
@@ -421,11 +493,11 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _row(case: Case, roof: Roof | None) -> tuple[str, ...]:
+def _row(case: Case) -> tuple[str, ...]:
     started, steady = case.timing.started, case.timing.steady
     times = (started.parse * 1e3, started.compile * 1e3, started.first * 1e3)
     microseconds = (steady.median, steady.low, steady.high, steady.best, steady.p90)
-    share = "" if roof is None else f"{_share(case, roof):.0%}"
+    share = "" if case.of_roof is None else f"{case.of_roof:.0%}"
     return (
         case.file,
         case.timing.label + ("" if case.timing.warm else " (not steady)"),
@@ -439,13 +511,8 @@ def _row(case: Case, roof: Roof | None) -> tuple[str, ...]:
     )
 
 
-def _share(case: Case, roof: Roof) -> float:
-    """How much of the time is what the nearer roof would take."""
-    return max(case.flops / roof.flops, case.bytes / roof.bytes(case.touched)) / case.timing.steady.median
-
-
 def _text(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict]) -> str:
-    tables = [Table("timings", _COLUMNS, [_row(c, roof) for c in cases], frozenset(_COLUMNS[2:-1]))]
+    tables = [Table("timings", _COLUMNS, [_row(c) for c in cases], frozenset(_COLUMNS[2:-1]))]
     lines = [plain_table(table) for table in tables]
     if roof is not None:
         rates = ", ".join(f"{rate / 1e9:.1f} GB/s on {byte_text(size)}" for size, rate in roof.rates)
@@ -454,6 +521,8 @@ def _text(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict])
         steady = case.timing.steady
         if steady.outliers > 0.05:
             lines.append(f"{case.file}, {case.timing.label}: {steady.outliers:.0%} of the samples are far out")
+    places = dict.fromkeys((c.file, c.machine) for c in cases)
+    lines += [f"{file}: timed on {machine}" for file, machine in places if machine]
     lines += [f"{c.file}: {c.outputs}: {c.difference}" for c in cases if c.difference]
     for v in verdicts:
         again = ", measured twice" if v.measured > 1 else ""
@@ -483,7 +552,8 @@ def _json(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict])
                 "flops": case.flops,
                 "bytes": case.bytes,
                 "ratio": case.ratio,
-                "of_roof": None if roof is None else _share(case, roof),
+                "of_roof": case.of_roof,
+                "machine": case.machine,
                 "samples": samples[:: 1 + len(samples) // _KEPT],
             }
         )
@@ -511,12 +581,12 @@ def _csv(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict]) 
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    writer.writerows(_row(c, roof) for c in cases)
+    writer.writerows(_row(c) for c in cases)
     return stream.getvalue()
 
 
 def _markdown(cases: Sequence[Case], roof: Roof | None, verdicts: Sequence[Verdict]) -> str:
-    rows = [_COLUMNS, ("---", "---", *["--:"] * (len(_COLUMNS) - 2)), *(_row(c, roof) for c in cases)]
+    rows = [_COLUMNS, ("---", "---", *["--:"] * (len(_COLUMNS) - 2)), *(_row(c) for c in cases)]
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows)
 
 

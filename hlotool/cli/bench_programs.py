@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -78,6 +79,10 @@ class BenchOptions:
     baseline_passes: str | None
     gate: Gate | None
     inconclusive: str
+    executor: str | None
+    job_limit: float
+    journal: Path | None
+    at_once: bool
     threads: int | None
     form: str
     output: str | None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from hlotool.checks.patterns import MatchOptions, PatternError, pattern_of
 from hlotool.checks.reports import as_json, github_lines, junit, summary, verdict_text
 from hlotool.checks.run import VERDICTS, Options, Verdict, has_checks
 from hlotool.cli.check_processes import checked
+from hlotool.cli.command_jobs import Splittable, option_words
+from hlotool.cli.executor_options import executor_options
 from hlotool.cli.options import form_option
 from hlotool.cli.output import write_bytes
 from hlotool.cli.words import say
@@ -68,10 +70,11 @@ def _match_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command("check")
+@click.command("check", cls=Splittable)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(allow_dash=True))
 @click.option("--update", is_flag=True, help="Rewrite the files, so that they expect what is found.")
 @click.option("-j", "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes; else as many as pay off.")
+@executor_options("a file")
 @click.option("-v", "--verbose", is_flag=True, help="Also list what passed.")
 @form_option("text", "json", "github", words="For people; JSON; commands for GitHub Actions.")
 @click.option("--junit", "xml", type=click.Path(dir_okay=False), metavar="FILE", help="Also write JUnit's XML.")
@@ -97,6 +100,9 @@ def command(
     paths: tuple[str, ...],
     update: bool,
     jobs: int | None,
+    executor: str | None,
+    job_limit: float | None,
+    journal: Path | None,
     verbose: bool,
     form: str,
     xml: str | None,
@@ -130,6 +136,7 @@ def command(
 
     \b
         hlotool check tests/ -j 4 --junit report.xml
+        hlotool check tests/ --executor dask:tcp://10.0.0.1:8786
         hlotool opt model.hlo | hlotool check expected.hlo --input -
 
     Exits 0 when all passed, 1 when one failed or is undecided, 3 when a file cannot be read or its checks say nothing,
@@ -141,17 +148,23 @@ def command(
         done = _Done([_matched(paths[0], given, match)])
         _show(done.verdicts[0], form, verbose)
     else:
+        if executor is not None and jobs is not None:
+            raise click.UsageError("--jobs 4 is --executor processes:4: give one of them")
         if "-" in paths:
             raise click.UsageError("checks are in files; --input - matches standard input with those of a file")
         options = Options(match=match, update=update, snapshots=Path(snapshots) if snapshots else None)
-        done = _run(paths, options, jobs, lambda verdict: _show(verdict, form, verbose))
+        words = option_words(ctx, {"jobs", "executor", "job_limit", "journal", "verbose", "form", "xml"})
+        run = partial(
+            checked, options=options, words=words, executor=executor, jobs=jobs, limit=job_limit, journal=journal
+        )
+        done = _run(paths, options, run, lambda verdict: _show(verdict, form, verbose))
         if xml is not None:
             write_bytes(xml, lambda stream: stream.write(junit(done.verdicts)))
-    words = summary(done.verdicts, done.without)
+    said = summary(done.verdicts, done.without)
     if form == "json":
         click.echo(json.dumps(as_json(done.verdicts, done.without, done.updated), indent=1))
     elif given is None:
-        say(f"interrupted after: {words}" if done.interrupted else words, err=form == "github" or done.interrupted)
+        say(f"interrupted after: {said}" if done.interrupted else said, err=form == "github" or done.interrupted)
     ctx.exit(_exit_code(done))
 
 
@@ -165,12 +178,15 @@ class _Done:
     interrupted: bool = False
 
 
-def _run(paths: Sequence[str], options: Options, jobs: int | None, show: Callable[[Verdict], None]) -> _Done:
+def _run(
+    paths: Sequence[str], options: Options, checked: Callable[[Sequence[Path]], Iterator[tuple[list[Verdict], bool]]],
+    show: Callable[[Verdict], None],
+) -> _Done:  # fmt: skip
     """Run the checks; Ctrl-C leaves what was done by then."""
     files, without = _files(paths, options.match, options.snapshots is not None)
     done = _Done(without=without)
     try:
-        for file, (found, rewritten) in zip(files, checked(files, options, jobs), strict=True):
+        for file, (found, rewritten) in zip(files, checked(files), strict=True):
             if rewritten:
                 done.updated.append(str(file))
                 say(f"{file}: updated", err=True)

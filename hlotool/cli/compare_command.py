@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
 import numpy.typing as npt
 
+from hlotool.cli.command_jobs import Splittable
 from hlotool.cli.common import read_run
+from hlotool.cli.compare_jobs import compare_jobs
 from hlotool.cli.compare_report import Output, Report, json_report, text_report
 from hlotool.cli.compare_values import Values
 from hlotool.cli.error_drawing import check_drawing, draw_errors
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.executor_options import executor_options
 from hlotool.cli.input_options import input_arrays, inputs_options
 from hlotool.cli.interruptible import interruptible
 from hlotool.cli.options import (
@@ -22,7 +26,6 @@ from hlotool.cli.options import (
     check_backend,
     devices_options,
     elided_option,
-    file_argument,
     finite_loops_option,
     format_option,
     max_undecided_option,
@@ -35,6 +38,7 @@ from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
 from hlotool.cli.pipeline_options import has_excess_precision
 from hlotool.cli.progress import progress
+from hlotool.codegen.machine import host
 from hlotool.driver import compile_module, on_devices, optimise
 from hlotool.harness.all_values import ValuesComparison
 from hlotool.harness.archive import read_arrays
@@ -110,8 +114,8 @@ class CompareOptions:
         )  # fmt: skip
 
 
-@click.command("compare")
-@file_argument
+@click.command("compare", cls=Splittable)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option(
     "--against",
     metavar="truth|evaluate|xla|REF.npz",
@@ -153,10 +157,13 @@ class CompareOptions:
 @threads_option
 @numerics_options
 @finite_loops_option
+@executor_options("a FILE")
 @strict_option
 @format_option
 @click.option("-o", "--output", type=click.Path(dir_okay=False, allow_dash=True), metavar="OUT", help="Write here.")
-def command(**given: Any) -> None:
+def command(
+    files: tuple[str, ...], executor: str | None, job_limit: float, journal: Path | None, **given: Any
+) -> None:
     """Compare what FILE gives with what it should: exit code 0 where every output is ok, else 1.
 
     \b
@@ -166,6 +173,7 @@ def command(**given: Any) -> None:
         hlotool compare model.hlo --against xla --format json
         hlotool compare model.hlo --against saved.npz --inputs in.npz --rtol 1e-4
         hlotool compare model.hlo --all-values --graph errors.html
+        hlotool compare a.hlo b.hlo --executor dask:tcp://10.0.0.1:8786
 
     The truth is what wider floats give, with a bound of the error of every element. Each output is ok, MISMATCH, or
     UNDECIDED where more of it than --max-undecided has no bound that says something: that is never ok. The outputs of
@@ -182,9 +190,23 @@ def command(**given: Any) -> None:
     Of each output: quantiles of the absolute and relative difference and of that in units in the last place (ulp),
     where the first and the worst bad element are, how many are NaN or infinite on one side, and how the differences
     are spread.  Inputs are those of run: random values of seed 0 unless an option or FILE itself gives some.
+
+    Several FILEs are compared each for itself, at the same time, with reports in their order; the exit code is that of
+    the first which ends with an error, else 1 unless all are ok.
     """
-    options = CompareOptions(**given)
-    _check(options)
+    options = CompareOptions(file=files[0], **given)
+    for file in files:
+        _check(replace(options, file=file))
+    if executor is None and len(files) == 1:
+        _compare(options)
+        return
+    if len(files) > 1 and options.graph is not None:
+        raise click.UsageError("--graph goes with one FILE")
+    compare_jobs(files, executor or f"processes:{min(host().cores, len(files))}", job_limit, journal, given)
+
+
+def _compare(options: CompareOptions) -> None:
+    """Compare one file, in this process."""
     _, snapshot = read_run(options.file)
     module = options.prepared(snapshot.module)
     executable = options.compiled(module, options.passes)

@@ -139,13 +139,13 @@ def computations(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def explained(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """A code, or ``fusion FILE A B``; or an instruction of --file."""
+    """A code, ``fusion FILE A B`` or ``sharding FILE NAME``; or an instruction of --file."""
     if ctx.params.get("file"):
         return instructions(ctx, param, incomplete)
     words: tuple[str, ...] = ctx.params.get("words") or ()
-    if words[:1] != ("fusion",):
-        fusion = _items([("fusion", "why two instructions are fused or not")], incomplete)
-        return [*codes(ctx, param, incomplete), *fusion]
+    if words[:1] not in (("fusion",), ("sharding",)):
+        kinds = [("fusion", "why two instructions are fused or not"), ("sharding", "where a sharding comes from")]
+        return [*codes(ctx, param, incomplete), *_items(kinds, incomplete)]
     if len(words) == 1:
         return [CompletionItem(incomplete, type="file")]
     ctx.params["file"] = words[1]

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import hlotool
+from hlotool.analysis.exchanges import Exchange, Exchanges
 from hlotool.analysis.roofline import Roof, intensity
+from hlotool.cli.network_options import NetworkChoice, network_option
 from hlotool.cli.options import file_argument, form_of, output_options, strict_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.passes_options import named_pipeline, passes_options
@@ -20,10 +22,12 @@ from hlotool.cli.tables import Table, amount, at_least, byte_text, show_tables
 from hlotool.cli.viewing import View, view_module
 from hlotool.cli.words import say
 from hlotool.inspect.cost_table import GROUPINGS, SORTS, CostRow, Grouping, as_json, cost_rows, sort_rows, total_row
+from hlotool.inspect.exchange_table import EXCHANGE_HEADINGS, EXCHANGE_NUMBERS, exchange_cells, exchanges_json
 from hlotool.inspect.labels import short
 from hlotool.inspect.roofline_picture import roofline_picture, roofline_text
 from hlotool.inspect.svg import time_words
 from hlotool.ir import Module, VerificationError
+from hlotool.ir.devices import check_devices, topology_of
 from hlotool.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -37,7 +41,8 @@ _FORMS = ("text", "json", "csv", "svg")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
     """What is shown: `rows` in order, `total` of all of them, the roof that times are held against, and the time that
-    a run of all of the native code took, and where the figures of predictions are from."""
+    a run of all of the native code took, where the figures of predictions are from, and with a network what devices
+    exchange."""
 
     file: str
     view: View
@@ -51,6 +56,7 @@ class _Answer:
     measured_roof: bool
     run_seconds: float | None
     figures: str
+    exchanges: Sequence[Exchange] | None
 
     def shown(self, limit: int) -> Sequence[CostRow]:
         return self.rows[:limit] if limit else self.rows
@@ -79,6 +85,7 @@ class _Answer:
 @click.option("--times", metavar="FILE.json", help='Times: {"times": {"COMPUTATION/INSTRUCTION": SECONDS}}.')
 @click.option("--measure", is_flag=True, help="Measure times: native code, each kernel of the entry in its own call.")
 @click.option("--predict", "guess", is_flag=True, help="Predict times: what the model says of each kernel.")
+@network_option
 @threads_option
 @strict_option
 @output_options(*_FORMS, words="svg draws the roofline.")
@@ -93,6 +100,7 @@ def command(
     times: str | None,
     measure: bool,
     guess: bool,
+    network: NetworkChoice | None,
     threads: int | None,
     form: str | None,
     output: str | None,
@@ -107,7 +115,8 @@ def command(
         hlotool cost samples/attention.hlo -O2 --predict
 
     With --peaks every row has the least time that it takes on such a machine, bound by memory or by arithmetic, and
-    the roofline is drawn; with --times or --measure also how much time could be saved there.  Rows are of one run of
+    the roofline is drawn; with --times or --measure also how much time could be saved there.  With --network all that
+    devices exchange is listed, too, with the time that published formulas give it.  Rows are of one run of
     the program, loops counted as often as they run; where that, or the work of a custom call, is not known, numbers
     are lower bounds and say so.  Bytes are those of operands and results, whatever caches do.
     """
@@ -132,12 +141,19 @@ def command(
         roof = peaks
     seconds, whole, run_seconds = _times(module, times, measure, threads)
     predicted, origin = _predicted(module, threads) if guess else (None, "")
+    exchanges = None if network is None else _exchanges(module, network)
     rows = cost_rows(module, by, roof, seconds, depth, whole, predicted)
     answer = _Answer(
         file=file, view=view, module=module, by=by, sort=sort, passes=passes, rows=sort_rows(rows, sort),
         total=total_row(rows), roof=roof, measured_roof=peaks == HOST, run_seconds=run_seconds, figures=origin,
+        exchanges=exchanges,
     )  # fmt: skip
     _write(answer, form, output, limit)
+
+
+def _exchanges(module: Module, network: NetworkChoice) -> list[Exchange]:
+    check_devices(module)
+    return Exchanges(module, network.of(topology_of(module).devices)).all()
 
 
 def _times(
@@ -180,13 +196,14 @@ def _write(answer: _Answer, form: str, output: str | None, limit: int) -> None:
     elif form == "csv":
         write_text(output, _csv(answer, limit))
     elif output in (None, "-"):
-        show_tables([_table(answer, limit)])
+        show_tables([_table(answer, limit), _exchange_table(answer)])
         for line in _notes(answer, limit):
             say(line)
     else:
         from hlotool.cli.tables import plain_table
 
-        lines = [plain_table(_table(answer, limit)), *_notes(answer, limit)]
+        tables = [table for table in (_table(answer, limit), _exchange_table(answer)) if table.rows]
+        lines = ["\n\n".join(map(plain_table, tables)), *_notes(answer, limit)]
         write_text(output, "\n".join(lines) + "\n")
 
 
@@ -211,8 +228,15 @@ def _json(answer: _Answer, limit: int) -> dict[str, Any]:
         "rows": [as_json(row) for row in answer.shown(limit)],
         "rows_in_all": len(answer.rows),
         "total": as_json(answer.total),
+        **({} if answer.exchanges is None else {"exchanges": exchanges_json(answer.exchanges)}),
         **answer.view.as_json(),
     }
+
+
+def _exchange_table(answer: _Answer) -> Table:
+    """What devices exchange; without rows where nobody asks, or nothing is."""
+    cells = exchange_cells(answer.exchanges or ())
+    return Table("exchanges among devices", EXCHANGE_HEADINGS, cells, frozenset(EXCHANGE_NUMBERS))
 
 
 def _csv(answer: _Answer, limit: int) -> str:
@@ -277,6 +301,8 @@ def _share(row: CostRow, total: CostRow) -> str:
 def _notes(answer: _Answer, limit: int) -> list[str]:
     shown, total, roof = len(answer.shown(limit)), answer.total, answer.roof
     lines = []
+    if answer.exchanges is not None and not answer.exchanges:
+        lines.append("devices exchange nothing")
     if shown < len(answer.rows):
         lines.append(f"{shown} of {len(answer.rows)} rows; --limit 0 shows all")
     if total.cost.unknown:

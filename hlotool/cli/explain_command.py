@@ -25,6 +25,7 @@ from hlotool.codegen.kernel import KernelCrash
 from hlotool.driver import optimise
 from hlotool.driver.predict import predict
 from hlotool.inspect.reasons import Blame, Compilation, FusionAnswer, Hop, explain_fusion, explain_instruction, title_of
+from hlotool.inspect.sharding_origin import explain_sharding
 from hlotool.ir import HloError, Instruction, Module, VerificationError
 from hlotool.lazy_dataclass import dataclass
 from hlotool.lint import RULES
@@ -50,12 +51,13 @@ _MOST = 40
 @format_option
 @strict_option
 def command(words: tuple[str, ...], file: str | None, passes: str, times: str | None, form: str) -> None:
-    """Explain a code, a fusion, clusters, or an instruction.  Without WORDS, list all codes.
+    """Explain a code, a fusion, clusters, a sharding, or an instruction.  Without WORDS, list all codes.
 
     \b
         hlotool explain HLO0102                 what an error means, or a choice of a pass (HLO4012)
         hlotool explain fusion FILE A B         why A and B are in one kernel, or are not
         hlotool explain clusters FILE BACKEND   what a backend compiles of FILE, and why it leaves the rest
+        hlotool explain sharding FILE NAME      how NAME is cut among devices, and where that comes from
         hlotool explain NAME --file FILE        what NAME was made from or became, and by which passes
     """
     if times is not None and file is None:
@@ -68,10 +70,14 @@ def command(words: tuple[str, ...], file: str | None, passes: str, times: str | 
         _explain_fusion(*words[1:], passes, form)
     elif len(words) == 3 and words[0] == "clusters":
         _explain_clusters(*words[1:], form)
+    elif len(words) == 3 and words[0] == "sharding":
+        _explain_sharding(*words[1:], form)
     elif len(words) < 2:
         _explain_code(words[0] if words else None, form)
     else:
-        raise click.UsageError("expected a code, or 'fusion FILE A B', or 'clusters FILE BACKEND', or NAME --file FILE")
+        raise click.UsageError(
+            "expected a code, 'fusion FILE A B', 'clusters FILE BACKEND', 'sharding FILE NAME', or NAME --file FILE"
+        )
 
 
 # ---- codes
@@ -154,6 +160,37 @@ def _explain_clusters(file: str, backend: str, form: str) -> None:
         click.echo(json.dumps(clusters_json(clusters), indent=1))
     else:
         say(clusters_text(clusters))
+
+
+def _explain_sharding(file: str, name: str, form: str) -> None:
+    view = view_module(file)
+    if view.notes:
+        raise VerificationError("only valid modules have shardings that follow", view.notes)
+    origin = explain_sharding(view.module, name)
+    if form == "json":
+        values = [
+            {
+                "name": value.name, "shape": value.shape, "sharding": value.sharding, "why": value.why,
+                "ways": [
+                    {"code": w.code, "rule": w.rule, "sharding": w.sharding, "from": w.source, "by": w.by,
+                     "level": w.level} for w in value.ways
+                ],
+            }
+            for value in origin.values
+        ]  # fmt: skip
+        head = {"schema_version": 1, "kind": "explain-sharding", "name": name}
+        click.echo(json.dumps({**head, "values": values, "conflicts": origin.conflicts}, indent=1))
+        return
+    lines: list[str] = []
+    for value in origin.values[:_MOST]:
+        place = value.instruction.location
+        where = f"  ({place.file}:{place.line})" if place is not None else ""
+        lines.append(f"{value.name} {value.shape}: {value.sharding or 'no sharding'}{where}")
+        for way in value.ways:
+            by = f" by {way.by}" if way.by not in (way.source.partition("{")[0], value.instruction.name) else ""
+            lines.append(f"  {way.code} {way.rule} from {way.source}{by}: {way.sharding}")
+        lines += [f"  {value.why}"] if value.why else []
+    say("\n".join([*lines, *_more(origin.values), *(f"conflict: {words}" for words in origin.conflicts)]))
 
 
 def _fusion_lines(answer: FusionAnswer) -> list[str]:

@@ -24,6 +24,7 @@ from hlotool.inspect.records import Records
 from hlotool.inspect.scene import Scene, build_scene
 from hlotool.inspect.scopes import add_scopes
 from hlotool.inspect.select import selected
+from hlotool.inspect.sharding_colours import sharding_fills
 from hlotool.ir import Instruction, Module, VerificationError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ _HEAT_WORDS = {"bytes": "bytes moved", "flops": "flops", "time": "s"}
     shell_complete=backends,
 )  # fmt: skip
 @click.option("--heat", type=click.Choice(["bytes", "flops", "time"]), help="Colour by bytes moved, flops or time.")
+@click.option("--sharding", is_flag=True, help="Colour by sharding: what is cut alike among devices has one colour.")
 @times_option("|evaluate", " (which --heat time takes), or of the evaluator")
 @strict_option
 def command(
@@ -76,6 +78,7 @@ def command(
     scopes: bool | None,
     clusters: str | None,
     heat: str | None,
+    sharding: bool,
     times: str | None,
 ) -> None:
     """Draw FILE: instructions as boxes in the colour of their kind, fusions and loops as boxes around their bodies.
@@ -89,6 +92,8 @@ def command(
     form = form_of(form, output, _FORMS, others=False)
     if sum(option is not None for option in (computation, around, paths)) > 1:
         raise click.UsageError("--computation, --around and --paths do not go together")
+    if sharding and heat is not None:
+        raise click.UsageError("--heat and --sharding do not go together")
     if heat == "time" and times is None:
         times = "native"
     if form in _BINARY and output in (None, "-"):
@@ -111,16 +116,18 @@ def command(
     if form == "html":
         if scopes is not False:
             add_scopes(scene, always=bool(scopes))
-        write_text(output, _page(scene, seconds, heat, log))
+        write_text(output, _page(scene, seconds, "sharding" if sharding else heat, log))
         return
     if scopes:
         add_scopes(scene, always=True)
-    text = draw_scene(scene, heat=_amounts(module, heat, seconds), heat_as=_HEAT_WORDS.get(heat or "", ""))
+    fills = sharding_fills(module.instructions()) if sharding else None
+    amount = _amounts(module, heat, seconds)
+    text = draw_scene(scene, heat=amount, fills=fills, heat_as=_HEAT_WORDS.get(heat or "", ""))
     _write(text, output, form)
 
 
 def _draw_clusters(file: str, backend: str, output: str | None, form: str) -> None:
-    if is_given("computation", "around", "paths", "passes", "heat", "times", "scopes"):
+    if is_given("computation", "around", "paths", "passes", "heat", "times", "scopes", "sharding"):
         raise click.UsageError("--clusters draws the entry, as it is cut: no other option goes with it")
     if form == "html":
         raise click.UsageError("--clusters makes no page: --format dot, svg, png or pdf")

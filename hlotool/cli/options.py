@@ -34,6 +34,7 @@ __all__ = [
     "is_given",
     "max_undecided_option",
     "module_inputs_options",
+    "mpi_options",
     "numerics_options",
     "optional_file_argument",
     "output_options",
@@ -238,6 +239,40 @@ donate_option = click.option(
     metavar="NUMBERS|declared",
     help="Parameters (0,2) whose arrays results may overwrite, or those that input_output_alias and buffer_donor name.",
 )
+
+
+def _assignment(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    if not all(part.strip().isdecimal() for part in value.split(",")):
+        raise click.BadParameter("expected the rank of each device, with commas, as in 0,0,1,1", context, parameter)
+    return tuple(int(part) for part in value.split(","))
+
+
+def mpi_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--devices and what goes with --devices mpi."""
+    options = [
+        click.option(
+            "--devices", type=click.Choice(["threads", "mpi"]), default="threads", show_default=True,
+            help="Whether devices are threads of this process, or spread over the processes of an MPI job.",
+        ),
+        click.option(
+            "--assignment", callback=_assignment, metavar="RANKS",
+            help="With --devices mpi: the rank of each device, as in 0,0,1,1 (default: blocks of equal sizes).",
+        ),
+        click.option(
+            "--fast-collectives", is_flag=True,
+            help="With --devices mpi: reductions in any order, as MPI likes, so that bits may depend on how many "
+            "processes there are.",
+        ),
+        click.option(
+            "--log-ranks", is_flag=True,
+            help="With --devices mpi: all ranks print, [rank 3] in front of each line, and not rank 0 alone.",
+        ),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def devices_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,9 @@ import json
 import os
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
 from threading import Event
 from typing import Any
 
@@ -14,6 +16,7 @@ import click
 
 from hlotool.cli.common import read_module
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.executor_options import EXECUTORS, executor_name, opened_jobs
 from hlotool.cli.failing_options import choose_trials, trial_options
 from hlotool.cli.options import file_argument, format_option
 from hlotool.cli.output import write_text
@@ -22,13 +25,17 @@ from hlotool.cli.progress import progress
 from hlotool.cli.session import current
 from hlotool.cli.words import say
 from hlotool.codegen.machine import host
-from hlotool.harness.children import Children
+from hlotool.harness.jobs import Jobs
 from hlotool.harness.reduce import NoFailure, Reduction, Step, find_failure, reduce_text
 from hlotool.harness.reduce.report import see_command, with_head
-from hlotool.harness.trials import PipelineTrial
+from hlotool.harness.trials import CommandTrial, PipelineTrial
 from hlotool.text.printer import print_module
 
 __all__ = ["command"]
+
+
+def _executor(context: click.Context, parameter: click.Parameter, value: str) -> str:
+    return value if value in ("processes", "inline") else executor_name(context, parameter, value) or value
 
 
 @click.command("reduce")
@@ -45,17 +52,19 @@ __all__ = ["command"]
     "-j", "--jobs", type=click.IntRange(1, 256), metavar="N", help="Trials at a time (default: as many as cores)."
 )
 @click.option(
-    "--executor",
-    type=click.Choice(["processes", "inline"]),
-    default="processes",
-    show_default=True,
-    help="Where trials run: in child processes, which may die or never end, or one after the other in this one.",
-)
+    "--executor", callback=_executor, default="processes", show_default=True, metavar=f"processes|{EXECUTORS}|inline",
+    help="Where trials run: in as many processes as there are jobs, or N; on the workers of a scheduler of Dask, the "
+    "ranks of MPI, or what FUNCTION gives; or inline, one after the other in this process.",
+)  # fmt: skip
+@click.option(
+    "--journal", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="What trials answered so far, so that a search that was cut off goes on.",
+)  # fmt: skip
 @format_option
 def command(
     file: str, output: str | None, force: bool, passes: str, backend: str | None, seed: int, asked: str | None,
     code: int | None, message: str | None, timeout: float | None, narrow: bool, max_time: float | None,
-    jobs: int | None, executor: str, form: str,
+    jobs: int | None, executor: str, journal: Path | None, form: str,
 ) -> None:  # fmt: skip
     """Cut FILE down to what its failure needs, and print that module.
 
@@ -85,19 +94,19 @@ def command(
     text = current().sources.get("<stdin>" if file == "-" else file) or print_module(module)
     stop = Event()
     trials = choose_trials(text, passes, backend, seed, asked, code, message, timeout, stop)
-    width = jobs or host().cores
-    if executor == "inline" and asked is None:
-        width = 1
-    alone = executor == "inline" or asked is not None
-    workers: Executor = ThreadPoolExecutor(width) if alone else Children(width, timeout)
     begin = time.monotonic()
-    with workers, progress() as tell:
+    with ExitStack() as stack, progress() as tell:
+        workers, width = _workers(executor, jobs, timeout, journal, asked is not None, stack)
+        if not isinstance(workers, ThreadPoolExecutor):
+            trials = [replace(one, stop=None) if isinstance(one, CommandTrial) else one for one in trials]
         try:
             found = find_failure(text, trials, workers)
             reduction = reduce_text(
                 text, found, workers, width=width, seconds=max_time, patient=timeout is not None, narrow=narrow,
                 seen=lambda step: tell(_where(file, step, begin)),
             )  # fmt: skip
+            if isinstance(workers, Jobs):
+                workers.keeps_journal = reduction.stopped != ""
         except NoFailure as nothing:
             _say_nothing(nothing, file, form)
             raise CheckFailed from None
@@ -115,6 +124,22 @@ def command(
         say(f"to see it: {see_command(reduction.trial, output)}", err=True)
     if reduction.stopped == "interrupt":
         raise KeyboardInterrupt
+
+
+def _workers(
+    name: str, jobs: int | None, limit: float | None, journal: Path | None, is_command: bool, stack: ExitStack
+) -> tuple[Executor, int]:
+    """Who does the trials, and how many at a time: commands run in processes of their own anyway, so that threads of
+    this one start them."""
+    if name == "inline" or (name == "processes" and is_command):
+        if journal is not None:
+            raise click.UsageError("--journal goes with jobs: --executor processes:N, or another one")
+        width = 1 if name == "inline" and not is_command else jobs or host().cores
+        return stack.enter_context(ThreadPoolExecutor(width)), width
+    if name == "processes":
+        name = f"processes:{jobs or host().cores}"
+    doing = stack.enter_context(opened_jobs(name, "reduce", limit, journal, again=0))
+    return doing, jobs or doing.width
 
 
 def _where(file: str, step: Step, begin: float) -> str:

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.exchanges import Exchanges
+from hlotool.cli.network_options import NetworkChoice, network_option
 from hlotool.cli.options import devices_options, optional_file_argument
 from hlotool.cli.pipeline_options import PipelineChoice, pipeline_options
 from hlotool.cli.times_option import read_or_measure, times_option
@@ -18,6 +20,7 @@ from hlotool.inspect.measures import measure
 from hlotool.inspect.memory import buffer_plan, plan_text
 from hlotool.inspect.report import Report, write_report
 from hlotool.ir import UnsupportedError
+from hlotool.ir.devices import topology_of
 from hlotool.passes.framework.instruments import Statistics
 from hlotool.passes.framework.manager import Progress
 from hlotool.runtime.executable import Executable
@@ -32,6 +35,7 @@ _FORMATS = ("text", "diff", "html", "buffers", "llvm", "asm")
 @pipeline_options
 @devices_options
 @times_option(help_="; the report then shows where it goes")
+@network_option
 @click.option("-o", "--output", required=True, type=click.Path(file_okay=False), metavar="DIR", help="Write here.")
 def command(
     file: str | None,
@@ -39,6 +43,7 @@ def command(
     replicas: int | None,
     partitions: int | None,
     times: str | None,
+    network: NetworkChoice | None,
     output: str,
 ) -> None:
     """Compile FILE and write a report: a folder of pages that any browser shows, without network.
@@ -46,7 +51,8 @@ def command(
     Every step with its drawing and its difference from the one before, all decisions and their reasons, how long the
     passes took, what the instructions cost, and where the buffers lie in memory.  Open index.html in DIR.  Of a module
     that is not valid, or holds what is unknown, the report has what there is without passes and code.  With --times the
-    page of costs has the time of each instruction; 'native' runs the program on random inputs.
+    page of costs has the time of each instruction; 'native' runs the program on random inputs.  Of a program for many
+    devices it lists what they exchange: bytes, groups, and with --network the time that published formulas give it.
     """
     view = view_module(choice.file(file))
     module = on_devices(choice.prepared(view.module), replicas, partitions)
@@ -77,8 +83,12 @@ def command(
     dump.finish()
     result = executable.module if executable is not None else optimised
     seconds = {} if times == "native" and plan is None else read_or_measure(times, optimised)[1]
+    devices = topology_of(result).devices
+    exchanges = []
+    if devices > 1 and not problem:
+        exchanges = Exchanges(result, None if network is None else network.of(devices)).all()
     report = Report(module, result, str(choice.pipeline()), log.decisions, statistics.runs, plan, kernels, problem,
-        dump.records.last_drawing, seconds)  # fmt: skip
+        dump.records.last_drawing, seconds, exchanges)  # fmt: skip
     write_report(report, directory)
     say(f"{directory / 'index.html'}")
 

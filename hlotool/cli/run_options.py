@@ -48,6 +48,10 @@ class RunOptions:
     form: str
     passes: str
     finite_loops: bool
+    devices: str
+    assignment: tuple[int, ...] | None
+    fast_collectives: bool
+    log_ranks: bool
 
     @property
     def target(self) -> Machine:
@@ -70,4 +74,5 @@ class RunOptions:
     def may_be_warm(self) -> bool:
         """Whether code from the cache serves, without the module: others look closer, which costs more anyway."""
         runs = self.backend == "cpu" and self.precision == "declared" and self.timeout is None
-        return runs and self.reference != "evaluate" and self.infeed is None and self.is_cacheable
+        here = self.devices == "threads" and self.reference != "evaluate" and self.infeed is None
+        return runs and here and self.is_cacheable

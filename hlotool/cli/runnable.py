@@ -16,6 +16,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.image import load_image
 
 if TYPE_CHECKING:
+    from hlotool.driver.options import Devices
     from hlotool.evaluate.feeds import Feeds
 
 __all__ = ["Runnable", "compiled", "warm"]
@@ -53,8 +54,8 @@ def warm(options: RunOptions) -> Runnable | None:
     )
 
 
-def compiled(options: RunOptions) -> Runnable:
-    """Read the file and compile it."""
+def compiled(options: RunOptions, devices: Devices | None = None) -> Runnable:
+    """Read the file and compile it, to run on `devices`, if they are not threads of this process."""
     from hlotool.cli.common import read_run
     from hlotool.cli.compiling import compiling
     from hlotool.cli.models import given_arrays, named_inputs
@@ -72,12 +73,12 @@ def compiled(options: RunOptions) -> Runnable:
         executable = compile_module(
             module, options.backend, options.passes, options.threads, machine, instruments=shown,
             replicas=options.replicas, partitions=options.partitions, timeout=options.timeout, donate=options.donate,
-            finite_loops=options.finite_loops,
+            finite_loops=options.finite_loops, devices=devices,
         )  # fmt: skip
     inputs = named_inputs(source, module)
     recorded = recorded_arrays(snapshot, executable.devices, len(inputs))
     own = source.form not in READERS  # others depend on more than the bytes of the file
-    plain = own and recorded is None and snapshot.result is None and options.is_cacheable
+    plain = devices is None and own and recorded is None and snapshot.result is None and options.is_cacheable
     if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
         remember(options.file, source.digest, options.passes, machine, inputs, executable.image)
     return Runnable(

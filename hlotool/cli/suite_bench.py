@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,9 @@ from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.peak_memory import peak_bytes
 from hlotool.analysis.roofline import Roof, operations
 from hlotool.cli.bench_programs import BenchOptions, Program, build_of, own_entrants
+from hlotool.cli.command_jobs import answer_of, command_result, machine_words, option_words, sent_command
 from hlotool.cli.errors import CheckFailed
+from hlotool.cli.executor_options import opened_jobs
 from hlotool.cli.options import is_given
 from hlotool.cli.output import write_text
 from hlotool.cli.progress import progress
@@ -29,7 +33,7 @@ from hlotool.driver import optimise
 from hlotool.harness.bench import Contestant, Timing, take_turns
 from hlotool.harness.facts import facts
 from hlotool.harness.roof import measure_roof
-from hlotool.inspect.suite_run import CaseResult, Result, SuiteRun
+from hlotool.inspect.suite_run import CaseResult, Result, SuiteRun, run_from_json
 from hlotool.inspect.suite_site import add_to_site
 from hlotool.ir import ExecutionError, HloError, InputError
 from hlotool.lazy_dataclass import dataclass
@@ -67,7 +71,7 @@ def run_suites(options: BenchOptions) -> None:
         _emit(cases, options.emit_to)
         return
     os.environ["HLOTOOL_CACHE"] = "off"  # of this process: compile times are those of a first compilation
-    run = _run(cases, _with_quick(options))
+    run = _run(cases, _with_quick(options)) if options.executor is None else _run_there(cases, options)
     write_text(options.output, REPORTS[options.form](run))
     if options.site is not None:
         for problem in add_to_site(Path(options.site), run):
@@ -127,6 +131,51 @@ def _run(cases: Sequence[Case], options: BenchOptions) -> SuiteRun:
             tell(f"{number + 1} of {len(cases)}: {case.full_name}")
             rows.append(_timed(case, options, versions))
     return _record(options, begun, load, roof, versions, rows)
+
+
+def _run_there(cases: Sequence[Case], options: BenchOptions) -> SuiteRun:
+    """The same on the machines of an executor: a job is this command for one case, alone on its machine.
+
+    The run has the facts of the first machine, and roofs where there was but one."""
+    assert options.executor is not None
+    if options.max_seconds is not None:
+        raise click.UsageError("--max-seconds goes without --executor")
+    begun = datetime.now(UTC).isoformat(timespec="seconds")
+    words = option_words(click.get_current_context(), _OF_THE_WHOLE)
+    machines = [""] * len(cases)
+
+    def note(number: int, found: Mapping[str, Any]) -> None:
+        machines[number] = machine_words(found)
+
+    with opened_jobs(options.executor, "bench", options.job_limit, options.journal) as jobs:
+        futures = [
+            sent_command(
+                jobs, ["bench", *words, "--suite", case.suite, "--cases", _exactly(case), "--format", "json"],
+                alone=not options.at_once, machine=partial(note, number),
+            )
+            for number, case in enumerate(cases)
+        ]  # fmt: skip
+        named = zip([case.full_name for case in cases], futures, strict=True)
+        runs = [run_from_json(answer_of(command_result(future, name), name)) for name, future in named]
+    pairs = zip(runs, machines, strict=True)
+    found = [replace(row, machine=machine) for run, machine in pairs for row in run.cases]
+    versions = {name: text for run in reversed(runs) for name, text in run.versions.items()}
+    alike = len(set(machines)) == 1
+    return replace(
+        runs[0], time=begun, cases=tuple(found), versions=versions, roof=runs[0].roof if alike else None,
+        options={**runs[0].options, "suites": list(options.suites)},
+    )
+
+
+def _exactly(case: Case) -> str:
+    """What --cases has, so that it is this one."""
+    return f"^{re.escape(case.full_name)}$"
+
+
+_OF_THE_WHOLE = (
+    "suites", "cases", "headlines", "emit_to", "site", "executor", "job_limit", "journal", "at_once", "form", "output",
+)  # fmt: skip
+"""Parameters that are no business of a job's."""
 
 
 def _record(

@@ -59,6 +59,7 @@ def _text(run: SuiteRun) -> str:
     rows = [_row(run, case) for case in run.cases] + (_means(run) if run.peers() else [])
     lines = [plain_table(Table("timings; below 1 hlotool is faster", headings, rows, frozenset(headings[2:])))]
     lines += [f"{case.suite}/{case.name}: left out: {case.left_out}" for case in run.cases if case.left_out]
+    lines += [f"{case.suite}/{case.name}: timed on {case.machine}" for case in run.cases if case.machine]
     whys: dict[str, list[str]] = {}
     for case in run.cases:
         for result in case.results:

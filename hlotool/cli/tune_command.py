@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import click
 
 from hlotool.cli.common import read_module
 from hlotool.cli.durations import Seconds
+from hlotool.cli.executor_options import EXECUTORS, executor_name, opened_jobs
 from hlotool.cli.options import cpu_option, format_option, threads_option
 from hlotool.cli.output import write_text
 from hlotool.cli.progress import progress
@@ -24,7 +23,6 @@ from hlotool.codegen.machine import Machine, default_machine, runs_here
 from hlotool.driver.cpu import BACKEND
 from hlotool.driver.tuned import VERSION, key_of, read_database
 from hlotool.harness.awake import Awake
-from hlotool.harness.children import Children
 from hlotool.harness.inputs import random_inputs
 from hlotool.harness.profile import Measurement
 from hlotool.harness.tune import (
@@ -55,16 +53,6 @@ _MODULES = 0.2
 """Of the budget, for modules as a whole, before their kernels."""
 
 
-def _executor(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    if value is None or value.startswith("processes:"):
-        count = (value or "processes:1").partition(":")[2]
-        if not (count.isdecimal() and 1 <= int(count) <= 256):
-            raise click.BadParameter("expected processes:N, N from 1 to 256, or MODULE:FUNCTION", context, parameter)
-    elif not all(part.isidentifier() for part in value.replace(":", ".").split(".")) or value.count(":") != 1:
-        raise click.BadParameter("expected processes:N, or MODULE:FUNCTION", context, parameter)
-    return value
-
-
 @click.command("tune")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True))
 @click.option("--database", type=click.Path(dir_okay=False, path_type=Path), metavar="DB",
@@ -79,9 +67,10 @@ def _executor(context: click.Context, parameter: click.Parameter, value: str | N
 @click.option("--model", type=click.Choice(["linear", "trees"]), default="linear", show_default=True,
               help="What ranks candidates; trees needs scikit-learn: pip install 'hlotool[tune]'.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of all that is drawn.")
-@click.option("--executor", callback=_executor, metavar="processes:N|MODULE:FUNCTION",
-              help="Where candidates are compiled and checked: N processes, or what FUNCTION gives, an executor as "
-              "those of concurrent.futures.  They are timed here, one at a time.")  # fmt: skip
+@click.option("--executor", callback=executor_name, metavar=EXECUTORS,
+              help="Where candidates are compiled and checked: N processes, the workers of a scheduler of Dask, the "
+              "ranks of MPI, or the executor of concurrent.futures that FUNCTION gives; machines of this kind.  They "
+              "are timed here, one at a time.")  # fmt: skip
 @click.option("--limit", type=Seconds(), default="60s", show_default=True, metavar="TIME",
               help="End a candidate that takes longer.")  # fmt: skip
 @click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
@@ -141,7 +130,9 @@ def command(
     plan = Plan(seed=seed, exact=exact, model="trees" if model == "trees" else "linear")
     seconds = budget if budget is not None or trials is not None else 300.0
     with ExitStack() as stack, progress(after=0) as tell, Awake() as clock:
-        checkers = _checkers(executor, limit, stack)
+        checkers = None  # else the child that times them
+        if executor is not None:
+            checkers = stack.enter_context(opened_jobs(executor, "tune", limit, again=0))
         lab = Local(setting, limit, checkers)
         stack.callback(lab.close)
         head: dict[str, Any] = {
@@ -217,22 +208,6 @@ def _recorded(
 def _less(left: float | None, profiled: float, budget: float | None) -> float | None:
     """The seconds of a budget that are left after profiling, which takes no more than half of what there was."""
     return None if left is None or budget is None else max(left - profiled, left / 2)
-
-
-def _checkers(executor: str | None, limit: float, stack: ExitStack) -> Executor | None:
-    """Who compiles and checks candidates; None for the child that times them."""
-    if executor is None:
-        return None
-    kind, _, name = executor.partition(":")
-    if kind == "processes" and name.isdecimal():
-        return stack.enter_context(Children(int(name), limit))
-    try:
-        made = getattr(import_module(kind), name)()
-    except Exception as error:
-        raise InputError(f"--executor {executor}: {type(error).__name__}: {error}") from error
-    if not isinstance(made, Executor):
-        raise InputError(f"--executor {executor}: this gives {type(made).__name__}, no executor of concurrent.futures")
-    return stack.enter_context(made)
 
 
 def _profiled(

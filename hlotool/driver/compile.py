@@ -17,10 +17,10 @@ from hlotool.driver.backend import Backend
 from hlotool.driver.backends import find_backend
 from hlotool.driver.compiled import compiled_by
 from hlotool.driver.failures import is_strict
-from hlotool.driver.options import CompileOptions, checked_count, checked_limit, checked_tuning, chosen_machine
+from hlotool.driver.options import CompileOptions, Devices, checked_count, checked_limit, checked_tuning, chosen_machine
 from hlotool.driver.program_shape import program_shape
 from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError, clone_module
-from hlotool.ir.devices import topology_of
+from hlotool.ir.devices import OVERLAPPED, is_started, topology_of
 from hlotool.ir.effects import ENDLESS
 from hlotool.ir.given import check_module, kind_of
 from hlotool.ir.verifier import check
@@ -31,7 +31,7 @@ from hlotool.runtime.executable import Executable
 from hlotool.runtime.marshalling import is_plain
 from hlotool.runtime.tuning import Tuning
 
-__all__ = ["compile_module", "keep_loops", "on_devices"]
+__all__ = ["compile_module", "keep_loops", "keep_overlaps", "on_devices"]
 
 _P = ParamSpec("_P")
 
@@ -73,6 +73,7 @@ def compile_module(
     profiled: bool = False,
     quick_calls: bool = True,
     tune: str | Tuning | None = None,
+    devices: Devices | None = None,
 ) -> Executable:
     """Compile `module` (which stays as it is).
 
@@ -111,6 +112,9 @@ def compile_module(
     `tune` says which choices of tuning databases are taken, as ``HLOTOOL_TUNE`` does where it is None: ``"off"``,
     ``"exact"``, ``"read"`` or ``"write"`` (`hlotool.runtime.tuning`).
 
+    `devices` says where the devices are, ``hlotool.MpiDevices(comm)`` on the ranks of an MPI job: the executable then
+    takes and gives arrays of those in this process.  Without it all of them are threads here.
+
     Where a part of the compiler fails, the rest goes on without it: an optional pass is left out; a fused kernel
     becomes several, and one that is not fused a call of the evaluator; then `pipeline` is left out; and in the end the
     evaluator runs the module.  Each step is a CompilerWarning and a decision.  If `strict` (by default as in
@@ -131,9 +135,7 @@ def compile_module(
     if excess_precision or flush_denormals:
         machine = replace(machine, numerics=Numerics(excess_precision, flush_denormals))
     found = find_backend(backend)
-    module = on_devices(module, replicas, partitions)
-    if not finite_loops:
-        module = keep_loops(module)
+    module = _prepared(module, replicas, partitions, finite_loops, devices)
     options = CompileOptions(
         pipeline=parse_pipeline(pipeline) if isinstance(pipeline, str) else pipeline,
         machine=machine,
@@ -152,7 +154,28 @@ def compile_module(
         _check_donation(module, backend, found)
     if timeout is not None and not found.capabilities.time_limit:
         raise UnsupportedError(f"backend {backend} has no time limit")
-    return replace(compiled_by(found, module, options), compile_seconds=perf_counter() - start)
+    executable = _placed(compiled_by(found, module, options), devices, module, backend, options)
+    return replace(executable, compile_seconds=perf_counter() - start)
+
+
+def _placed(
+    executable: Executable, devices: Devices | None, module: Module, backend: str, options: CompileOptions
+) -> Executable:
+    """The executable on its devices, which are told on what it depends what the program computes."""
+    if devices is None:
+        return executable
+    said = f"{backend} {options.pipeline} {options.machine.numerics} {options.donation} {options.timeout}"
+    return devices.attach(executable, module, said)
+
+
+def _prepared(
+    module: Module, replicas: int | None, partitions: int | None, finite_loops: bool, devices: Devices | None
+) -> Module:
+    """The module as it is compiled, which says what the pipelines have to know."""
+    module = on_devices(module, replicas, partitions)
+    if not finite_loops:
+        module = keep_loops(module)
+    return module if devices is None else keep_overlaps(module)
 
 
 def _check_kinds(backend: object, pipeline: object, machine: object) -> None:
@@ -194,4 +217,16 @@ def keep_loops(module: Module) -> Module:
         if loop.opcode == "while" and known_trip_count(loop) is None:
             attributes = loop.attributes.get("frontend_attributes", {})
             loop.attributes["frontend_attributes"] = {**attributes, **dict([ENDLESS])}
+    return copy
+
+
+def keep_overlaps(module: Module) -> Module:
+    """The module itself, or a copy in which asynchronous collectives are marked to stay what they are."""
+    if not any(is_started(instruction) for instruction in module.instructions()):
+        return module
+    copy = clone_module(module)
+    for start in copy.instructions():
+        if is_started(start):
+            attributes = start.attributes.get("frontend_attributes", {})
+            start.attributes["frontend_attributes"] = {**attributes, **dict([OVERLAPPED])}
     return copy

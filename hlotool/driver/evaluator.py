@@ -23,7 +23,7 @@ __all__ = ["BACKEND", "evaluated"]
 def evaluated(module: Module, options: CompileOptions) -> Executable:
     """`module`, to be interpreted; of the options the time limit counts, and what becomes of subnormal numbers."""
     from hlotool.evaluate import evaluate
-    from hlotool.evaluate.devices import Device, World
+    from hlotool.evaluate.devices import Device, ThreadWorld
 
     parameters, outputs = program_shape(module)
     flush, timeout = options.machine.numerics.flush_denormals, options.timeout
@@ -34,7 +34,7 @@ def evaluated(module: Module, options: CompileOptions) -> Executable:
         return evaluate(module, check_arrays(parameters, arrays), device=device, flush_denormals=flush)
 
     def run(*arrays: object) -> tuple[Any, ...]:
-        return work(Device(World(seconds=timeout)), arrays)
+        return work(Device(ThreadWorld(seconds=timeout)), arrays)
 
     memory = Memory(0, sum(s.byte_size for s in parameters), sum(s.byte_size for s in outputs), 0)
     devices = topology_of(module).devices

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from hlotool.analysis.clusters import Report
 from hlotool.ir import HloError, InputError, Instruction, Module, UnsupportedError
+
+if TYPE_CHECKING:
+    from hlotool.analysis.clusters import Report
 
 __all__ = ["fall_back", "fall_back_in_part", "fallback_mode", "reason_of"]
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import field
 from operator import index
+from typing import Protocol
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.donation import NOTHING_DONATED, Donation
 from hlotool.codegen.machine import Machine, default_machine, named
 from hlotool.codegen.target import Target
-from hlotool.ir import InputError
+from hlotool.ir import InputError, Module
 from hlotool.ir.given import kind_of
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import Instrument
 from hlotool.passes.framework.steps import Pipeline
+from hlotool.runtime.executable import Executable
 from hlotool.runtime.tuning import Tuning, tuning_of
 
-__all__ = ["CompileOptions", "checked_count", "checked_limit", "checked_tuning", "chosen_machine"]
+__all__ = ["CompileOptions", "Devices", "checked_count", "checked_limit", "checked_tuning", "chosen_machine"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,14 @@ class CompileOptions:
     profiled: bool = False
     quick_calls: bool = True
     tuning: Tuning | None = None
+
+
+class Devices(Protocol):
+    """Where the devices of a program are, if not in threads of this process alone."""
+
+    def attach(self, executable: Executable, module: Module, options: str) -> Executable:
+        """`executable`, made of `module` with `options`, on these devices."""
+        ...
 
 
 _MOST = 1024

@@ -62,7 +62,11 @@ def _together(
     def all_at_once(values: Sequence[Operands]) -> list[Value]:
         return list(combine(instruction, members, values, context))
 
-    return context.device.meet(instruction, members, tuple(operands), all_at_once)
+    def fold(number: int, arrays: Sequence[AnyArray]) -> AnyArray:
+        return _folded(instruction, number, arrays, context)
+
+    folds = fold if "to_apply" in instruction.attributes else None
+    return context.device.meet(instruction, members, tuple(operands), all_at_once, folds)
 
 
 def _group_of(instruction: Instruction, context: Context, groups: Groups) -> Members:
@@ -97,17 +101,19 @@ def _started(rule: Rule) -> Rule:
 
 
 def _reduced(instruction: Instruction, operands: Sequence[Operands], context: Context) -> list[AnyArray]:
-    """Each operand from the first device to the last, in the type of the reducer: that of the data, or a wider one."""
+    """Each operand from the first device to the last."""
+    return [_folded(instruction, n, arrays, context) for n, arrays in enumerate(_columns(operands))]
+
+
+def _folded(instruction: Instruction, number: int, arrays: Sequence[AnyArray], context: Context) -> AnyArray:
+    """One operand from the first device to the last, in the type of the reducer: that of the data, or a wider one."""
     computation = instruction.attributes["to_apply"]
     wide = computation.parameters[0].shape.element_type
-    totals = []
-    for operand, arrays in zip(instruction.operands, _columns(operands), strict=True):
-        kind = operand.shape.element_type
-        total, *others = arrays if kind == wide else (convert(array, wide) for array in arrays)
-        for other in others:
-            (total,) = context.map(computation, [total, other])
-        totals.append(total if kind == wide else convert(total, kind))
-    return totals
+    kind = instruction.operands[number].shape.element_type
+    total, *others = arrays if kind == wide else (convert(array, wide) for array in arrays)
+    for other in others:
+        (total,) = context.map(computation, [total, other])
+    return total if kind == wide else convert(total, kind)
 
 
 def _columns(operands: Sequence[Operands], joined: int | None = None) -> Iterator[Sequence[AnyArray]]:
@@ -263,6 +269,16 @@ def _partition(instruction: Instruction, operands: Operands, context: Context) -
     return np.array(context.device.partition, np.uint32)
 
 
+def _done(rule: Rule) -> Rule:
+    """The second half of a collective."""
+
+    def done(instruction: Instruction, operands: Operands, context: Context) -> Value:
+        context.device.finish(instruction)
+        return rule(instruction, operands, context)
+
+    return done
+
+
 def _second_element(instruction: Instruction, operands: Operands, context: Context) -> Value:
     value: Value = operands[0][1]
     return value
@@ -325,17 +341,17 @@ RULES: dict[str, Rule] = {
     "replica-id": _replica,
     "all-gather": _ALL_GATHER,
     "all-gather-start": _started(_ALL_GATHER),
-    "all-gather-done": _second_element,
+    "all-gather-done": _done(_second_element),
     "all-reduce": _ALL_REDUCE,
     "all-reduce-start": _ALL_REDUCE,
-    "all-reduce-done": first_operand,
+    "all-reduce-done": _done(first_operand),
     "reduce-scatter": _grouped(_reduce_scatter),
     "all-to-all": _grouped(_all_to_all),
     "ragged-all-to-all": _grouped(_ragged_all_to_all),
     "collective-broadcast": _grouped(_broadcast),
     "collective-permute": _collective_permute,
     "collective-permute-start": _started(_collective_permute),
-    "collective-permute-done": _second_element,
+    "collective-permute-done": _done(_second_element),
     "async-start": _async_start,
     "async-update": first_operand,
     "async-done": _second_element,

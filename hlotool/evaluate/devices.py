@@ -1,8 +1,10 @@
 """Several devices that run one program: where they meet, wait for each other, and exchange arrays.
 
-Every device has a thread of its own (a lone one runs in the caller's).  A collective is a meeting: its devices leave
-their operands, the last one computes the results of all in the order of the group, so that results depend neither on
-timing nor on who was last.  When every device waits and nobody can go on, all of them fail: a run never hangs.
+Every device has a thread of its own (a lone one runs in the caller's).  A collective is a meeting of devices of a
+`World`, of which there are two kinds: all devices are threads of this process (`ThreadWorld`), or threads of several
+processes (`hlotool.devices.mpi`).  In a `ThreadWorld` the devices leave their operands, the last one computes the
+results of all in the order of the group, so that results depend neither on timing nor on who was last.  When every
+device waits and nobody can go on, all of them fail: a run never hangs.
 """
 
 from __future__ import annotations
@@ -15,16 +17,47 @@ from dataclasses import field
 from typing import TypeVar
 
 from hlotool.evaluate.feeds import Feeds
-from hlotool.evaluate.values import Operands, Value
+from hlotool.evaluate.values import AnyArray, Operands, Value, copied
 from hlotool.ir import ExecutionError, Instruction
-from hlotool.ir.devices import Topology, device_pairs
+from hlotool.ir.devices import Topology, device_pairs, is_started
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Device", "World"]
+__all__ = ["Combine", "Device", "Fold", "Meeting", "ThreadWorld", "World", "meeting_key"]
 
 Result = TypeVar("Result")
 Combine = Callable[[Sequence[Operands]], Sequence[Value]]
 """Operands of the members of a group, in order, to the result of each."""
+
+Fold = Callable[[int, Sequence[AnyArray]], AnyArray]
+"""(number of an operand, equal parts of it from each member, in order) to what a reduction makes of that part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """A collective that a group of devices carries out together.
+
+    `combine` says what it means.  Who has not all operands in one place may do with less: the `fold` of a reduction.
+    What meets has equal `key`.  The results of one that is `started` are not read before `World.finish`.
+    """
+
+    instruction: Instruction
+    members: tuple[int, ...]
+    key: Hashable
+    combine: Combine
+    fold: Fold | None = None
+    started: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.instruction.name
+
+
+def meeting_key(instruction: Instruction, members: Sequence[int]) -> Hashable:
+    """Equal channels meet, and where there is none, what was one instruction in the source."""
+    channel = instruction.attributes.get("channel_id")
+    origin = instruction.origins[0] if instruction.origins else instruction.name
+    shapes = tuple(str(operand.shape) for operand in instruction.operands)
+    return (instruction.opcode, origin if channel is None else channel, shapes, tuple(members))
 
 
 class _StuckError(ExecutionError):
@@ -32,8 +65,8 @@ class _StuckError(ExecutionError):
 
 
 @dataclass(slots=True)
-class _Meeting:
-    """Devices around one collective."""
+class _Table:
+    """What devices left and took at one collective."""
 
     values: dict[int, Operands] = field(default_factory=dict)
     results: dict[int, Value] | None = None
@@ -58,31 +91,52 @@ class _Request:
 
 
 class World:
-    """The devices of one run, and what they share.
+    """The devices of one run, and what they share: the part that all kinds have in common.
 
-    `feeds` are the queues of infeed, outfeed and host transfers; the run may take `seconds` from now on.
+    `here` are the numbers of the devices that are threads of this process; `feeds` are the queues of infeed, outfeed
+    and host transfers; the run may take `seconds` from now on.
     """
 
-    def __init__(self, topology: Topology | None = None, feeds: Feeds | None = None, seconds: float | None = None):
-        self.topology = topology or Topology()
+    def __init__(self, topology: Topology, here: Sequence[int], feeds: Feeds | None, seconds: float | None) -> None:
+        self.topology = topology
+        self.here = tuple(here)
         self.feeds = feeds or Feeds()
         self.seconds = seconds
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._changed = threading.Condition()
-        self._meetings: dict[Hashable, _Meeting] = {}
-        self._mail: dict[tuple[int, int, int], deque[Value]] = {}
-        self._waiting: dict[int, _Wait] = {}
-        self._ended: set[int] = set()
-        self._stuck = ""
+
+    def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
+        """The result of `device` from a meeting.
+
+        Where `into` has an array for each leaf of the result, the result may be written there, and be these very
+        arrays; else nobody writes to its arrays again.  Nobody writes to those of `value` before it returns.
+        """
+        raise NotImplementedError
+
+    def finish(self, device: int, start: Instruction) -> None:
+        """Wait for the results of a meeting that was started."""
+        raise NotImplementedError
+
+    def post(self, instruction: Instruction, source: int, target: int, value: Value) -> None:
+        """Send `value` from one device to another."""
+        raise NotImplementedError
+
+    def collect(self, instruction: Instruction, source: int, target: int, name: str) -> Value:
+        """What `source` sent to `target`, in order of sending; waits for it in instruction `name`."""
+        raise NotImplementedError
+
+    def ended(self, device: int, error: BaseException | None) -> None:
+        """`device` has nothing more to do, or failed."""
+        raise NotImplementedError
 
     def run(self, work: Callable[[Device], Result]) -> list[Result]:
-        """What `work` gives on every device, each in a thread of its own.
+        """What `work` gives on every device that is here, each in a thread of its own.
 
         Where devices fail, the error is that of the lowest one which did not merely wait for others.
         """
-        devices = [Device(self, number) for number in range(self.topology.devices)]
+        devices = [Device(self, number) for number in self.here]
         if len(devices) == 1:
-            return [work(devices[0])]
+            return [self._alone(devices[0], work)]
         results: dict[int, Result] = {}
         errors: dict[int, BaseException] = {}
 
@@ -91,9 +145,7 @@ class World:
                 results[device.number] = work(device)
             except BaseException as error:  # it is raised again in the caller's thread
                 errors[device.number] = error
-            with self._changed:
-                self._ended.add(device.number)
-                self._look()
+            self.ended(device.number, errors.get(device.number))
 
         threads = [threading.Thread(target=body, args=(device,), daemon=True) for device in devices]
         try:
@@ -115,6 +167,15 @@ class World:
             raise errors[min(errors, key=lambda number: (isinstance(errors[number], _StuckError), number))]
         return [results[device.number] for device in devices]
 
+    def _alone(self, device: Device, work: Callable[[Device], Result]) -> Result:
+        try:
+            result = work(device)
+        except BaseException as error:
+            self.ended(device.number, error)
+            raise
+        self.ended(device.number, None)
+        return result
+
     @property
     def is_timed(self) -> bool:
         """Whether steps have to `check` the time: there is a limit, or a thread that can be interrupted."""
@@ -126,50 +187,73 @@ class World:
             why = "interrupted" if self.seconds is None else f"stopped: the time limit of {self.seconds:g} s is over"
             raise ExecutionError(f"{name}: {why}")
 
-    def meet(
-        self, device: int, members: Sequence[int], key: Hashable, name: str, value: Operands, combine: Combine
-    ) -> Value:
-        """The result of `device` from a meeting of `members` under `key`: ``combine(values)`` of one of them."""
+
+class ThreadWorld(World):
+    """All devices are threads of this process."""
+
+    def __init__(
+        self, topology: Topology | None = None, feeds: Feeds | None = None, seconds: float | None = None
+    ) -> None:
+        topology = topology or Topology()
+        super().__init__(topology, range(topology.devices), feeds, seconds)
+        self._tables: dict[Hashable, _Table] = {}
+        self._mail: dict[tuple[int, int, int], deque[Value]] = {}
+        self._waiting: dict[int, _Wait] = {}
+        self._ended: set[int] = set()
+        self._stuck = ""
+
+    def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
+        members = meeting.members
+        if into is not None:  # others may read them when this one has gone on and used their memory again
+            value = copied(value)
         if len(members) == 1:
-            return combine([value])[0]
+            return meeting.combine([value])[0]
         with self._changed:
-            meeting = self._meetings.setdefault(key, _Meeting())
-            meeting.values[device] = value
-            complete = len(meeting.values) == len(members)
+            table = self._tables.setdefault(meeting.key, _Table())
+            table.values[device] = value
+            complete = len(table.values) == len(members)
             if complete:
-                del self._meetings[key]
+                del self._tables[meeting.key]
         if complete:
             try:
-                found = combine([meeting.values[member] for member in members])
-                meeting.results = dict(zip(members, found, strict=True))
+                found = meeting.combine([table.values[member] for member in members])
+                table.results = dict(zip(members, found, strict=True))
             except BaseException as error:  # all of them fail
-                meeting.error = error
+                table.error = error
             with self._changed:
                 self._changed.notify_all()
         else:
 
             def missing() -> str:
-                absent = [str(member) for member in members if member not in meeting.values]
+                absent = [str(member) for member in members if member not in table.values]
                 return f"for device{'' if len(absent) == 1 else 's'} {', '.join(absent)}"
 
-            self._wait(device, _Wait(lambda: meeting.results is not None or meeting.error is not None, name, missing))
-        if meeting.error is not None:
-            raise meeting.error
-        assert meeting.results is not None
-        return meeting.results[device]
+            ready = lambda: table.results is not None or table.error is not None  # noqa: E731
+            self._wait(device, _Wait(ready, meeting.name, missing))
+        if table.error is not None:
+            raise table.error
+        assert table.results is not None
+        return table.results[device]
 
-    def post(self, channel: int, source: int, target: int, value: Value) -> None:
-        """Send `value` from one device to another."""
+    def finish(self, device: int, start: Instruction) -> None:
+        """Meetings were over when they were started."""
+
+    def post(self, instruction: Instruction, source: int, target: int, value: Value) -> None:
         with self._changed:
-            self._mail.setdefault((channel, source, target), deque()).append(value)
+            self._mail.setdefault((_channel(instruction), source, target), deque()).append(copied(value))
             self._changed.notify_all()
 
-    def collect(self, channel: int, source: int, target: int, name: str) -> Value:
-        """What `source` sent to `target`, in order of sending; waits for it."""
+    def collect(self, instruction: Instruction, source: int, target: int, name: str) -> Value:
+        channel = _channel(instruction)
         with self._changed:
             box = self._mail.setdefault((channel, source, target), deque())
         self._wait(target, _Wait(lambda: bool(box), name, lambda: f"for device {source} to send on channel {channel}"))
         return box.popleft()
+
+    def ended(self, device: int, error: BaseException | None) -> None:
+        with self._changed:
+            self._ended.add(device)
+            self._look()
 
     def _wait(self, device: int, wait: _Wait) -> None:
         with self._changed:
@@ -201,11 +285,12 @@ class World:
 class Device:
     """One device of a world, as its program sees it.  Used by one thread."""
 
-    __slots__ = ("_requests", "_started", "number", "world")
+    __slots__ = ("_requests", "_started", "into", "number", "world")
 
     def __init__(self, world: World, number: int = 0) -> None:
         self.world = world
         self.number = number
+        self.into: Sequence[AnyArray] | None = None  # where the results of the collective to come may be written
         self._requests: dict[int, _Request] = {}
         self._started = 0
 
@@ -217,16 +302,21 @@ class Device:
     def partition(self) -> int:
         return self.number % self.world.topology.partitions
 
-    def meet(self, instruction: Instruction, members: Sequence[int], value: Operands, combine: Combine) -> Value:
-        """The result of this device where `members` execute a collective together.
+    def meet(
+        self, instruction: Instruction, members: Sequence[int], value: Operands, combine: Combine, fold: Fold | None
+    ) -> Value:
+        """The result of this device where `members` execute a collective together."""
+        meeting = Meeting(
+            instruction=instruction, members=tuple(members), key=meeting_key(instruction, members), combine=combine,
+            fold=fold, started=is_started(instruction),
+        )  # fmt: skip
+        return self.world.meet(self.number, meeting, value, self.into)
 
-        Equal channels meet, and where there is none, what was one instruction in the source.
-        """
-        channel = instruction.attributes.get("channel_id")
-        origin = instruction.origins[0] if instruction.origins else instruction.name
-        shapes = tuple(str(operand.shape) for operand in instruction.operands)
-        key = (instruction.opcode, origin if channel is None else channel, shapes, tuple(members))
-        return self.world.meet(self.number, members, key, instruction.name, value, combine)
+    def finish(self, done: Instruction) -> None:
+        """Wait for a collective that was started, if it is still going on."""
+        (start,) = done.operands
+        if is_started(start):
+            self.world.finish(self.number, start)
 
     def infeed(self, instruction: Instruction) -> Value:
         return self.world.feeds.take(instruction.name, instruction.shape.elements[0], self.number)
@@ -242,7 +332,7 @@ class Device:
             return
         for source, target in device_pairs(instruction, self.world.topology):
             if source == self.number:
-                self.world.post(channel, source, target, value)
+                self.world.post(instruction, source, target, value)
 
     def start_receiving(self, instruction: Instruction) -> int:
         """A number by which `receive` knows this recv, from 1 on."""
@@ -261,8 +351,13 @@ class Device:
         channel = instruction.attributes.get("channel_id", 0)
         if _is_host(instruction):
             return self.world.feeds.take(name, instruction.shape.elements[0], self.number, channel)
-        return None if request.source is None else self.world.collect(channel, request.source, self.number, name)
+        return None if request.source is None else self.world.collect(instruction, request.source, self.number, name)
 
 
 def _is_host(instruction: Instruction) -> bool:
     return bool(instruction.attributes.get("is_host_transfer"))
+
+
+def _channel(instruction: Instruction) -> int:
+    channel: int = instruction.attributes.get("channel_id", 0)
+    return channel

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hlotool.evaluate.context import Rule
-from hlotool.evaluate.devices import Device, World
+from hlotool.evaluate.devices import Device, ThreadWorld
 from hlotool.evaluate.dynamic import fits, for_sizes, has_sizes
 from hlotool.evaluate.flushing import computes, flushing
 from hlotool.evaluate.rules import RULES, SCALAR_RULES
@@ -221,7 +221,7 @@ class Interpreter:
         self._generator: np.random.Generator | None = None
         self.states: dict[Instruction, int] = {}
         self.loop_limit = loop_limit
-        self.device = device or Device(World())
+        self.device = device or Device(ThreadWorld())
         self._check = self.device.world.check if self.device.world.is_timed else None
         self._observe = observe
         self._schedules: dict[Computation, _Schedule] = {}

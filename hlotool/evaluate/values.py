@@ -9,7 +9,7 @@ import numpy as np
 
 from hlotool.ir import Instruction, Shape
 
-__all__ = ["AnyArray", "Operands", "Value", "leaves_of", "one_or_tuple", "value_from_leaves"]
+__all__ = ["AnyArray", "Operands", "Value", "copied", "leaves_of", "one_or_tuple", "value_from_leaves"]
 
 AnyArray: TypeAlias = np.ndarray[Any, Any]
 Value: TypeAlias = "AnyArray | tuple[Value, ...]"
@@ -26,6 +26,11 @@ def leaves_of(value: Value) -> Iterator[AnyArray]:
             yield from leaves_of(element)
     else:
         yield value
+
+
+def copied(value: Value | Operands) -> Any:
+    """The value in memory of its own."""
+    return tuple(map(copied, value)) if isinstance(value, (tuple, list)) else np.array(value, order="C", copy=True)
 
 
 def value_from_leaves(shape: Shape, leaves: Iterator[AnyArray]) -> Value:

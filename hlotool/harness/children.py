@@ -79,7 +79,11 @@ class Children(Executor):
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         if kwargs:
             raise TypeError("jobs of children take no arguments by name")
-        return self._threads.submit(self._do, fn, args)
+        return self._threads.submit(self._do, fn, args, lambda: self._seconds)
+
+    def begin(self, seconds: float | None, function: Callable[..., _T], *arguments: Any) -> Future[_T]:
+        """As `submit`, with a time limit of the job's own."""
+        return self._threads.submit(self._do, function, arguments, lambda: seconds)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         with self._lock:
@@ -89,7 +93,9 @@ class Children(Executor):
             child.end()
         self._threads.shutdown(wait, cancel_futures=True)
 
-    def _do(self, function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:
+    def _do(
+        self, function: Callable[..., _T], arguments: tuple[Any, ...], limit: Callable[[], float | None]
+    ) -> _T:
         with self._lock:
             if self._closed:
                 raise ChildDied(_KILLED, "the executor is closed")
@@ -98,7 +104,7 @@ class Children(Executor):
                 child = _Child()
                 self._all.add(child)
         try:
-            good, value = child.ask(function, arguments, self._seconds)
+            good, value = child.ask(function, arguments, limit())
         except BaseException:
             child.end()
             with self._lock:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hlotool.analysis.timeline import Timeline
 from hlotool.codegen.plan.probes import Probe
 from hlotool.harness.inside import Part
 from hlotool.harness.profile import Profile
 from hlotool.ir import Instruction
 from hlotool.text.sources import Sources
 
-__all__ = ["trace_json"]
+__all__ = ["timeline_trace", "trace_json"]
+
+_STREAMS = ("compute", "network", "wait")
 
 
 def trace_json(
@@ -30,13 +33,8 @@ def trace_json(
     entry = next((probe.scope for probe in profile.probes if probe.kind == "rest"), None)
     main = [thread for probe, thread, _, _ in events if profile.probes[probe].kind != "tasks"]
     threads = {thread: number for number, thread in enumerate(dict.fromkeys([*main, *(e[1] for e in events)]))}
-    rows: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": f"hlotool {profile.module.name}"}}
-    ]
-    for number in threads.values():
-        name = "caller" if not number else f"worker {number}"
-        rows.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": name}})
-        rows.append({"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": number, "args": {"sort_index": number}})
+    names = ["caller" if not number else f"worker {number}" for number in threads.values()]
+    rows = _head(f"hlotool {profile.module.name}", names)
     known: dict[int, dict[str, Any]] = {}
     for number, thread, begin, end in events:
         if number not in known:
@@ -51,6 +49,30 @@ def trace_json(
         "events_left_out": passed - len(events), "threads": profile.threads,
     }  # fmt: skip
     return {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": other}
+
+
+def timeline_trace(timeline: Timeline, name: str) -> dict[str, Any]:
+    """A simulated run of a device (`analysis.timeline`): the streams of kernels and of exchanges, and what waits."""
+    rows = _head(name, list(_STREAMS))
+    for event in timeline.events:
+        rows.append({
+            "name": event.name, "cat": event.stream, "args": {"how": "predicted", "opcode": event.opcode}, "ph": "X",
+            "pid": 1, "tid": _STREAMS.index(event.stream), "ts": event.start * 1e6,
+            "dur": (event.end - event.start) * 1e6,
+        })  # fmt: skip
+    other = {
+        "tool": "hlotool simulate", "events": len(timeline.events), "events_left_out": timeline.left_out,
+    }  # fmt: skip
+    return {"traceEvents": rows, "displayTimeUnit": "ns", "otherData": other}
+
+
+def _head(process: str, threads: Sequence[str]) -> list[dict[str, Any]]:
+    """The events that say what is called what."""
+    rows: list[dict[str, Any]] = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": process}}]
+    for number, name in enumerate(threads):
+        rows.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": number, "args": {"name": name}})
+        rows.append({"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": number, "args": {"sort_index": number}})
+    return rows
 
 
 def _described(probe: Probe, sources: Sources, inside: Mapping[Instruction, Sequence[Part]]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
-"""The colours of drawings: one per group of opcodes, for light and dark pages, and a scale for heat."""
+"""The colours of drawings: one per group of opcodes, for light and dark pages, a scale, and ones that differ."""
 
 from __future__ import annotations
 
+from colorsys import hls_to_rgb
+
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["CHANGED", "GROUPS", "Group", "heat_colour"]
+__all__ = ["CHANGED", "GROUPS", "Group", "distinct_colour", "heat_colour"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +59,9 @@ def heat_colour(fraction: float) -> str:
     """White for 0, over amber, to red for 1."""
     start, end, part = (_COLD, _WARM, fraction * 2) if fraction < 0.5 else (_WARM, _HOT, fraction * 2 - 1)
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(start, end, strict=True))
+
+
+def distinct_colour(number: int) -> str:
+    """A light colour for each of many things: the next is always far from those before (by the golden ratio)."""
+    red, green, blue = hls_to_rgb((0.58 + number * 0.618034) % 1, 0.82, 0.62)
+    return "#" + "".join(f"{round(part * 255):02x}" for part in (red, green, blue))

@@ -40,12 +40,14 @@ def draw_scene(
     changed: Collection[Instruction] = (),
     heat: Mapping[Instruction, float] | None = None,
     *,
+    fills: Mapping[Instruction, tuple[str, str]] | None = None,
     changed_as: str = "new or changed",
     heat_as: str = "",
 ) -> str:
     """The DOT text of a scene.
 
-    `heat` gives colours by amount (bytes, flops, seconds) instead of by opcode.  `changed_as` and `heat_as` say in the
+    `heat` gives colours by amount (bytes, flops, seconds) instead of by opcode, `fills` a colour for each instruction
+    with its words in the legend.  `changed_as` and `heat_as` say in the
     legend what red outlines and amounts are.
     """
     module = scene.module
@@ -63,7 +65,7 @@ def draw_scene(
             "color": _PLAIN_EDGE, "arrowsize": "0.6", "fontname": _FONT, "fontsize": "8", "fontcolor": "#7a4b00",
         },
     )  # fmt: skip
-    drawer = _Drawer(scene, frozenset(changed), heat)
+    drawer = _Drawer(scene, frozenset(changed), heat, fills or {})
     for box in scene.root.children:
         drawer.box(graph, box, 0)
     drawer.legend(graph, changed_as, heat_as)
@@ -75,8 +77,14 @@ def draw_scene(
 class _Drawer:
     """Writes the boxes and edges of a scene."""
 
-    def __init__(self, scene: Scene, changed: frozenset[Instruction], heat: Mapping[Instruction, float] | None) -> None:
-        self.scene, self.changed, self.heat = scene, changed, heat
+    def __init__(
+        self,
+        scene: Scene,
+        changed: frozenset[Instruction],
+        heat: Mapping[Instruction, float] | None,
+        fills: Mapping[Instruction, tuple[str, str]],
+    ) -> None:
+        self.scene, self.changed, self.heat, self.fills = scene, changed, heat, fills
         top = scene.root.computation
         self.result = top.root if top is not None else None
         self.used: dict[str, str] = {}  # words of the legend -> colour, as boxes were filled
@@ -124,7 +132,7 @@ class _Drawer:
         if instruction is None:
             graph.node(_node(box), label=graphviz.escape(box.title))
             return
-        if box.kind == "value" and box.title:
+        if box.kind == "value" and box.title and not self.fills:
             light = self.use(GROUPS["constant"].light, GROUPS["constant"].legend)
             graph.node(_node(box), label=graphviz.escape(box.title), fillcolor=light, tooltip=instruction.name)
             return
@@ -153,6 +161,8 @@ class _Drawer:
         if self.heat is not None:
             part = self.heat.get(instruction, 0.0) / self.most if self.most else 0.0
             return heat_colour(min(1.0, part) ** 0.5)
+        if instruction in self.fills:
+            return self.use(*self.fills[instruction])
         shape = instruction.shape
         if instruction.opcode == "parameter" and shape.is_array and shape.size >= _LARGE_ELEMENTS:
             return self.use(_LARGE_PARAMETER, f"parameter of {_LARGE_ELEMENTS:,} elements or more")

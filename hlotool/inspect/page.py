@@ -68,7 +68,7 @@ def drawing_page(records: Records, options: PageOptions) -> str:
     colours = "".join(
         f'<option value="{value}">{text}</option>'
         for value, text in (("group", "opcode"), ("bytes", "bytes moved"), ("flops", "flops"), ("time", "time"),
-                            ("error", "wrong bits"))
+                            ("error", "wrong bits"), ("sharding", "sharding"))
     )
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">

@@ -19,6 +19,7 @@ from hlotool.inspect.contents import amount_words, contents, heaviest_group, out
 from hlotool.inspect.labels import label_of, plain_text, shape_text, short
 from hlotool.inspect.node_reasons import node_reasons
 from hlotool.inspect.scene import Box, Edge, Scene
+from hlotool.inspect.sharding_colours import sharding_words
 from hlotool.inspect.svg import byte_words
 from hlotool.ir import Instruction
 from hlotool.lazy_dataclass import dataclass
@@ -30,7 +31,7 @@ __all__ = ["FIELDS", "Records"]
 FIELDS = (
     "path", "parent", "kind", "group", "title", "name", "arguments", "shape", "details", "inner", "text", "layout",
     "source", "op_name", "origins", "computation", "shown", "opcode", "bytes", "flops", "moved", "seconds", "error",
-    "compared", "flags", "edges",
+    "compared", "sharding", "flags", "edges",
 )  # fmt: skip
 """`bytes` is the size of the value, `moved` what is read and written; -1 where unknown.  `flags` add up: 1 result,
 2 cut, 4 a lower bound.  `inner` is the group of opcodes that most of the work in a box is.  `edges` is flat: source
@@ -180,6 +181,7 @@ class Records:
             "seconds": self.time(instruction),
         }  # fmt: skip
         row["inner"] = heaviest_group(box, costs) if instruction.opcode == "fusion" else ""
+        row["sharding"] = sharding_words(instruction)
         row["error"], row["compared"] = self.errors.get(instruction, (0.0, ""))
         size = shape_bytes(instruction.shape)
         row["bytes"] = -1 if size is None else size

@@ -13,8 +13,10 @@ from urllib.parse import quote
 
 from hlotool.analysis.decision_codes import KINDS
 from hlotool.analysis.decisions import Decision
+from hlotool.analysis.exchanges import Exchange
 from hlotool.analysis.roofline import operations
 from hlotool.inspect.cost_table import cost_rows, sort_rows
+from hlotool.inspect.exchange_table import EXCHANGE_HEADINGS, EXCHANGE_NUMBERS, exchange_cells, exchanges_json
 from hlotool.inspect.files import write_file
 from hlotool.inspect.labels import short
 from hlotool.inspect.measures import measure
@@ -39,7 +41,7 @@ class Report:
 
     `plan` and `kernels` are those of the native code; without them `problem` says why there is none.  `last_step` is
     the step of the dump that draws `result`.  `times` are seconds by computation and instruction of `result`, if any
-    were measured.
+    were measured, and `exchanges` what its devices exchange.
     """
 
     source: Module
@@ -52,6 +54,7 @@ class Report:
     problem: str = ""
     last_step: int = 0
     times: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    exchanges: Sequence[Exchange] = ()
 
 
 def write_report(report: Report, directory: Path) -> None:
@@ -77,6 +80,7 @@ def _summary(report: Report) -> dict[str, object]:
         "kernels": len(report.kernels),
         "arena_bytes": report.plan.arena_bytes if report.plan is not None else None,
         "problem": report.problem,
+        "exchanges": exchanges_json(report.exchanges),
     }
 
 
@@ -215,6 +219,9 @@ def _cost(report: Report) -> str:
     body = ["<h1>Cost</h1>", "<p>Of one run of the optimised module, loops as often as they run.</p>"]
     if report.times:
         body += [*_times(report), "<h2>By opcode</h2>"]
+    if report.exchanges:
+        cells = exchange_cells(report.exchanges)
+        body.insert(2, f"<h2>What devices exchange</h2>{table(EXCHANGE_HEADINGS, cells, EXCHANGE_NUMBERS)}")
     body += [_opcodes(found), "<h2>The most costly instructions</h2>"]
     own = sort_rows(cost_rows(report.result), "bytes")
     moved = sum(row.cost.bytes for row in own) or 1

@@ -36,7 +36,7 @@ class Result:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
     """A case: its operations, the bytes that it moves and touches, and its contestants, hlotool first; `left_out` says
-    why it was not timed."""
+    why it was not timed, `machine` on which machine it was, if not that of the run."""
 
     suite: str
     name: str
@@ -46,6 +46,7 @@ class CaseResult:
     touched: int = 0
     results: tuple[Result, ...] = ()
     left_out: str = ""
+    machine: str = ""
 
     @property
     def own(self) -> Result | None:
@@ -171,6 +172,7 @@ def _case(row: Mapping[str, Any]) -> CaseResult:
     return CaseResult(
         suite=str(row["suite"]), name=str(row["name"]), source=str(row["source"]), flops=int(row["flops"]),
         bytes=int(row["bytes"]), touched=int(row["touched"]), results=results, left_out=str(row["left_out"]),
+        machine=str(row.get("machine", "")),
     )  # fmt: skip
 
 

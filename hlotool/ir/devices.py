@@ -25,12 +25,26 @@ from hlotool.ir.module import Instruction, Module
 from hlotool.ir.shape import UNBOUNDED
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Topology", "check_devices", "device_groups", "device_pairs", "is_grouped", "topology_of"]
+__all__ = [
+    "OVERLAPPED",
+    "Topology",
+    "check_devices",
+    "device_groups",
+    "device_pairs",
+    "is_collective",
+    "is_grouped",
+    "is_overlapped",
+    "is_started",
+    "topology_of",
+]
 
 _GLOBAL = frozenset({"all-reduce", "all-gather", "reduce-scatter"})
 _GROUPED = _GLOBAL | {"all-to-all", "ragged-all-to-all", "collective-broadcast"}
 _SYNCHRONOUS = _GROUPED | {"collective-permute"}
 _AMONG_DEVICES = _SYNCHRONOUS | {f"{opcode}-start" for opcode in _SYNCHRONOUS} | {"send", "recv"}
+OVERLAPPED = ("overlap", "keep")
+"""The entry of ``frontend_attributes`` of the first half of a collective that is to stay apart from the second one."""
+
 _SEND_RECV_PAIRS = "_xla_send_recv_source_target_pairs"
 Groups = tuple[tuple[int, ...], ...]
 
@@ -58,6 +72,26 @@ def topology_of(module: Module) -> Topology:
 def is_grouped(opcode: str) -> bool:
     """Whether the opcode has ``replica_groups``."""
     return opcode.removesuffix("-start") in _GROUPED
+
+
+def is_collective(opcode: str) -> bool:
+    """Whether devices meet for it: collectives, and the first halves of asynchronous ones."""
+    return opcode.removesuffix("-start") in _SYNCHRONOUS
+
+
+def is_started(instruction: Instruction) -> bool:
+    """Whether a collective is the first half of an asynchronous one, and the second half follows, with nothing between
+    the two that could look at its value."""
+    if not (is_collective(instruction.opcode) and instruction.opcode.endswith("-start")):
+        return False
+    users = list(instruction.users)
+    return len(users) == 1 and users[0].opcode == instruction.opcode.removesuffix("-start") + "-done"
+
+
+def is_overlapped(instruction: Instruction) -> bool:
+    """Whether a collective goes on while others run, up to its second half: it is marked so."""
+    attributes = instruction.attributes.get("frontend_attributes", {})
+    return is_started(instruction) and attributes.get(OVERLAPPED[0]) == OVERLAPPED[1]
 
 
 def device_groups(instruction: Instruction, topology: Topology) -> Groups:

@@ -289,7 +289,7 @@ def _shardings(
             continue
         if instruction.shape == POISON:
             continue
-        from hlotool.ir.shardings import sharding_errors  # few modules have any
+        from hlotool.ir.sharding_text import sharding_errors  # few modules have any
 
         shape = None if instruction.opcode == "outfeed" else instruction.shape  # it is sharded as its operand
         errors = sharding_errors(written.text, shape, devices)

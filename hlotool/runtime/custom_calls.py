@@ -8,7 +8,7 @@ raises anything, from its first to its last instruction, the execution ends ther
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from hlotool.evaluate.custom_calls import (
     run_custom_call,
     unregister_custom_call,
 )
-from hlotool.evaluate.devices import Device, World
+from hlotool.evaluate.devices import Device, ThreadWorld
 from hlotool.evaluate.values import leaves_of, value_from_leaves
 from hlotool.ir import Instruction, Shape, dtype_of
 from hlotool.ir.refusals import named
@@ -67,8 +67,9 @@ class Site:
         """The operands and the outputs."""
         return self._leaves[: self._operands], self._leaves[self._operands :]
 
-    def perform(self, inputs: list[Array]) -> Sequence[Array]:
-        """The outputs of the call; `inputs` must stay as they are, and are gone afterwards."""
+    def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
+        """The results of the call, which may be arrays of `outputs`, where they are to be; `inputs` must stay as they
+        are, and are gone afterwards."""
         raise NotImplementedError
 
     def __call__(self, arguments: int) -> None:
@@ -80,9 +81,10 @@ class Site:
         for array in inputs:
             array.flags.writeable = False
         with nested():
-            values = self.perform(inputs)
+            values = self.perform(inputs, outputs)
         for output, value in zip(outputs, values, strict=True):
-            output[...] = value
+            if value is not output:
+                output[...] = value
 
 
 class CallSite(Site):
@@ -95,7 +97,7 @@ class CallSite(Site):
         self.call = call
         super().__init__(call.operands, call.outputs)
 
-    def perform(self, inputs: list[Array]) -> Sequence[Array]:
+    def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
         if is_registered(self.call.target):  # somebody else's: it may keep them
             inputs = [_kept(array) for array in inputs]
         return run_custom_call(inputs, self.call)
@@ -104,21 +106,26 @@ class CallSite(Site):
 class HostSite(Site):
     """An instruction that the evaluator carries out, because it concerns other devices or the host."""
 
-    __slots__ = ("instruction",)
+    __slots__ = ("_contexts", "_others", "instruction")
     needs_device: ClassVar[bool] = True
 
     def __init__(self, instruction: Instruction) -> None:
         self.instruction = instruction
-        operands = [leaf for operand in instruction.operands for leaf in operand.shape.leaves() if leaf.is_array]
-        outputs = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
-        super().__init__(_described(operands), _described(outputs))
+        own = instruction.opcode.endswith("-start") and instruction.opcode != "all-reduce-start"
+        parts = [len([*_arrays(shape)]) for shape in instruction.shape.elements] if own else [0, 0]
+        self._others, self._contexts = parts[0], sum(parts[2:])  # around the results of what is started
+        operands = [leaf for operand in instruction.operands for leaf in _arrays(operand.shape)]
+        super().__init__(_described(operands), _described([*_arrays(instruction.shape)]))
 
-    def perform(self, inputs: list[Array]) -> Sequence[Array]:
-        # Other devices may read the arrays when this one has gone on and used their memory again.
-        leaves = iter([array.copy() for array in inputs])
+    def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
+        leaves = iter(inputs)
         operands = [value_from_leaves(operand.shape, leaves) for operand in self.instruction.operands]
-        value = evaluate_instruction(self.instruction, operands, device=current_device() or Device(World()))
-        return [*leaves_of(value)]
+        device = current_device() or Device(ThreadWorld())
+        device.into = outputs[self._others : len(outputs) - self._contexts]
+        try:
+            return [*leaves_of(evaluate_instruction(self.instruction, operands, device=device))]
+        finally:
+            device.into = None
 
 
 def site_of(instruction: Instruction) -> Site:
@@ -127,6 +134,10 @@ def site_of(instruction: Instruction) -> Site:
         with named(instruction):
             return CallSite(custom_call_of(instruction, evaluate_computation))
     return HostSite(instruction)
+
+
+def _arrays(shape: Shape) -> Iterator[Shape]:
+    return (leaf for leaf in shape.leaves() if leaf.is_array)
 
 
 def _described(leaves: Sequence[Shape]) -> list[Leaf]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # what most programs go without
     from hlotool.analysis.clusters import Partition
     from hlotool.codegen.launches import LaunchProgram
     from hlotool.codegen.plan.probes import Probe
-    from hlotool.evaluate.devices import Device
+    from hlotool.evaluate.devices import Device, World
     from hlotool.evaluate.feeds import Feeds
     from hlotool.runtime.custom_calls import Site
     from hlotool.runtime.lapack import NativeSite
@@ -67,12 +67,14 @@ class Executable:
     """A compiled module.  Call it with one array per parameter leaf; it gives one array per root leaf.
 
     `run` does that on one device with nothing but arrays, as quickly as can be; `work` is one device's part in a run of
-    several, or with queues or a time limit (None where the backend knows no such things).  `devices` is how many there
-    are, `timeout` how many seconds a run may take.  `image` is all that `run` needs, for another process; None where
-    the code needs more of this one than memory and threads.  `into` takes arguments and arrays for results, and writes
-    results there without a copy (None where that is not possible).  `entry` is the native function behind `run`, where
-    nothing else happens between the two.  `donated` maps results to the arguments that
-    they overwrite: their arrays are the results.  `recorder` has what the probes of a profiled program saw.
+    several, or with queues or a time limit (None where the backend knows no such things). `devices` is how many
+    there are in this process; where others are in other processes, `here` are their numbers and `new_world` makes
+    what they share in a run. `timeout` is how many seconds a run may take. `image` is all that `run` needs, for
+    another process; None where the code needs more of this one than memory and threads. `into` takes arguments and
+    arrays for results, and writes results there without a copy (None where that is not possible). `entry` is the
+    native function behind `run`, where nothing else happens between the two. `donated` maps results to the
+    arguments that they overwrite: their arrays are the results. `recorder` has what the probes of a profiled
+    program saw.
     `launches` is what a program for a device other than the processor does.  A program that several backends made
     has `parts`, which run in this order, as `partition` says.  `compile_seconds` is how long it took to make it.
     """
@@ -92,6 +94,8 @@ class Executable:
     into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
     entry: Entry | None = None
     devices: int = 1
+    here: tuple[int, ...] | None = None
+    new_world: Callable[[Feeds | None], World] | None = None
     timeout: float | None = None
     donated: Mapping[int, int] = field(default_factory=dict)
     recorder: Recorder | None = None
@@ -166,19 +170,21 @@ class Executable:
         return tuple(checked)
 
     def run_devices(self, arrays: Sequence[Sequence[object]], feeds: Feeds | None = None) -> list[Arrays]:
-        """Run with the arrays of each device, in order of their numbers; the results of each."""
+        """Run with the arrays of each device of this process, in order of their numbers; the results of each."""
         topology = self.topology
         if len(arrays) != self.devices:
-            raise InputError(f"arrays for {len(arrays)} devices were given, the program runs on {topology}")
+            here = "" if self.devices == topology.devices else f", {self.devices} of its devices here"
+            raise InputError(f"arrays for {len(arrays)} devices were given, the program runs on {topology}{here}")
         work = self.work
         if work is None:
             if self.devices > 1 or feeds is not None or self.timeout is not None:
                 raise UnsupportedError("this backend has neither several devices nor queues nor a time limit")
             return [self.run(*arrays[0])]
-        from hlotool.evaluate.devices import World
+        from hlotool.evaluate.devices import ThreadWorld
 
-        world = World(topology, feeds, self.timeout)
-        return world.run(lambda device: work(device, arrays[device.number]))
+        world = ThreadWorld(topology, feeds, self.timeout) if self.new_world is None else self.new_world(feeds)
+        given = dict(zip(world.here, arrays, strict=True))
+        return world.run(lambda device: work(device, given[device.number]))
 
     def _rows(self, arrays: Sequence[object], devices: int) -> list[list[object]]:
         """The arrays of each device; what fits neither way stays as it is, to be refused with its name."""
@@ -297,9 +303,9 @@ def link(
             return call(*arrays)
 
     def alone(*arrays: object) -> Arrays:
-        from hlotool.evaluate.devices import Device, World
+        from hlotool.evaluate.devices import Device, ThreadWorld
 
-        return work(Device(World(seconds=timeout)), arrays)
+        return work(Device(ThreadWorld(seconds=timeout)), arrays)
 
     needs_device = timeout is not None or any(site.needs_device for site in sites)
     return executable(

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.evaluate.devices import Device, World
+from hlotool.evaluate.devices import Device, ThreadWorld
 from hlotool.evaluate.interpreter import used_bits
 from hlotool.ir import Literal, Module, Shape, dtype_of
 from hlotool.ir.devices import topology_of
@@ -54,7 +54,7 @@ def program_of(
     if timeout is not None or not is_pure_computation(module.entry, {}):
 
         def alone(*arrays: object) -> tuple[Array, ...]:  # what parts say to each other by a device, they say to one
-            return program.work(Device(World(seconds=timeout)), arrays)
+            return program.work(Device(ThreadWorld(seconds=timeout)), arrays)
 
     return Executable(
         module=module, parameters=tuple(parameters), outputs=tuple(outputs), memory=program.memory(outputs),

@@ -15,11 +15,9 @@ from difflib import get_close_matches
 
 from hlotool.ir import Diagnostic, Location, Shape
 from hlotool.ir.errors import Lines
+from hlotool.text.names import NAME
 
 __all__ = ["NAME", "SPACE", "Cursor", "SyntaxFailure", "did_you_mean", "escape", "unescape"]
-
-NAME = r"[A-Za-z_][A-Za-z0-9_.\-]*"
-"""An identifier, without its optional percent sign."""
 
 SPACE = r"(?:[ \t\r\n\f\v]++|/\*(?s:.*?)\*/|//[^\r\n]*+)*+"
 """Blanks and comments; possessive, as what follows is never a part of them."""

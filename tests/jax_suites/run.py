@@ -110,7 +110,8 @@ def unpacked(package: str, folder: Path) -> Path:
             command = ["download", "-q", "--no-binary", ":all:", "--no-deps", "-d", str(archives), wanted]
             subprocess.run([sys.executable, "-m", "pip", *command], check=True)
         with tarfile.open(archive) as file:
-            file.extractall(target.parent, filter="data")
+            file.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 on
+            file.extractall(target.parent)
     return target
 
 

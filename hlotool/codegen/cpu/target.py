@@ -67,7 +67,7 @@ def _emit_concatenate(
 _EMITTERS: dict[str, Emitter] = {
     "cholesky": _algorithm(_late("algorithms.linear", "emit_cholesky")),
     "concatenate": _emit_concatenate,
-    "convolution": _product(_late("cpu.products.contraction", "emit_convolution")),
+    "convolution": _product(_late("cpu.products.conv", "emit_convolution")),
     "dot": _product(_late("cpu.products.contraction", "emit_product")),
     "fft": _algorithm(_late("algorithms.fft", "emit_fft")),
     "fusion": _emit_loops,

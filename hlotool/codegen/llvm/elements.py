@@ -218,8 +218,8 @@ def narrow(value: Vector, target: Element) -> Vector:
 
 def _significant(value: Vector, element: Element) -> Vector:
     """The bits of a sub-byte integer, and above them copies of its sign, or zeros."""
-    value = value.shl(8 - element.width)
-    return value.ashr(8 - element.width) if element.kind == "signed" else value.lshr(8 - element.width)
+    low, top = value & ((1 << element.width) - 1), 1 << (element.width - 1)
+    return (low ^ top) - top if element.kind == "signed" else low
 
 
 def multiply_add(arithmetic: Arithmetic, x: Vector, y: Vector, to: Vector) -> Vector:

@@ -24,8 +24,8 @@ _LEAST_REACH = 2.0**-126
 class Histogram:
     """Counts of values in `BINS` bins of equal width between -reach and reach, for any number of arrays in one pass.
 
-    The reach is a power of two, so that bins merge in pairs where a later array reaches further.  `means` are of the
-    elements along axis `axis`, or of each place in the sum of a product: what `add` was given as such.
+    The reach is a power of two, so that bins merge in pairs where a later array reaches further.  `means` are
+    of the elements at each place in the dimensions that `add` was told to keep.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Histogram:
     @property
     def centres(self) -> npt.NDArray[np.float64]:
         """The value in the middle of each bin."""
-        found: npt.NDArray[np.float64] = (np.arange(BINS) + 0.5) * (2 * self.reach / BINS) - self.reach
+        found: npt.NDArray[Any] = (np.arange(BINS) + 0.5) * (2 * self.reach / BINS) - self.reach
         return found
 
     def magnitudes(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from hlotool.harness.children import ChildDied, Children, TimeLimit, outcome_of
 from hlotool.harness.failure import Failure, Outcome, Sought, Trial
+from hlotool.harness.jobs import Jobs
 from hlotool.harness.reduce.narrow import ahead_of_crash, ahead_of_culprit, fewer_passes, plainer_options
 from hlotool.harness.reduce.search import OutOfTime, Search, Step
 from hlotool.harness.reduce.strategies import FIRST, LAST, STRATEGIES, Strategy
@@ -88,9 +89,10 @@ def reduce_text(
 ) -> Reduction:
     """Leave out of the module in `text` what the failure that was `found` in it does not need.
 
-    Trials run on `executor`, `width` at a time: `Children` for those that run compiled code.  The result is the same
-    for any `width`.  With `narrow` a PipelineTrial gets fewer passes as well, the module being the one ahead of them.
-    After so many `seconds`, and after KeyboardInterrupt, the best so far is the result; `seen` hears of each step.
+    Trials run on `executor`, `width` at a time: `Jobs` or `Children` for those that run compiled code.  The result is
+    the same for any `width`.  With `narrow` a PipelineTrial gets fewer passes as well, the module being the one ahead
+    of them.  After so many `seconds`, and after KeyboardInterrupt, the best so far is the result; `seen` hears of each
+    step.
     Unless one is `patient`, trials that take much longer than the first one are given up.
 
     ExecutionError where the result, read again, does not fail: a failure that comes and goes.
@@ -98,7 +100,7 @@ def reduce_text(
     begin = time.monotonic()
     trial, patient = found.trial, patient or found.failure.kind == "timeout"
     most = max(_LEAST_SECONDS, _PATIENCE * found.seconds)
-    if not patient and isinstance(executor, Children):
+    if not patient and isinstance(executor, (Children, Jobs)):
         executor.allow(most)
     if not patient and isinstance(trial, CommandTrial) and trial.timeout is None:
         trial = replace(trial, timeout=most)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from hlotool.harness.children import Children, outcome_of
 from hlotool.harness.failure import Outcome, Sought
+from hlotool.harness.jobs import Jobs
 from hlotool.harness.reduce.draft import Draft, Edit, EditFailed
 from hlotool.ir import HloError, Module
 from hlotool.ir.verifier import check
@@ -182,7 +183,7 @@ class Search:
 
     def _limit(self, seconds: float) -> None:
         """Smaller modules get less time: one that takes much longer than what it was made from never ends."""
-        if self.adapt and isinstance(self.executor, Children):
+        if self.adapt and isinstance(self.executor, (Children, Jobs)):
             self.executor.allow(max(_LEAST_SECONDS, _PATIENCE * seconds))
 
     def _step(self, strategy: str) -> Step:

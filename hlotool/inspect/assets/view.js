@@ -344,10 +344,20 @@ const View = (() => {
     colours = Object.fromEntries(names.map(name => [name, get("--" + name)]));
   }
   function fillOf(box) {
+    if (colouring === "sharding") return cutColour(word(box, "sharding"));
     if (colouring !== "group") return heat(value(box, colouring) / (most || 1));
     const key = word(box, "inner") || word(box, "group");
     const entry = OPTIONS.groups[key];
     return entry ? entry[dark ? 2 : 1] : colours.box;
+  }
+  const cuts = new Map(); // what is cut alike has one colour; the next is far from those before
+  for (const record of DATA.records) {
+    const words = S[record[F.sharding]];
+    if (words && words !== "{replicated}" && !cuts.has(words)) cuts.set(words, cuts.size);
+  }
+  function cutColour(words) {
+    if (!cuts.has(words)) return colours.box;
+    return `hsl(${Math.round(360 * ((0.58 + cuts.get(words) * 0.618034) % 1))}, 62%, ${dark ? 28 : 82}%)`;
   }
   function value(box, what) {
     if (what === "time") return box.time;
@@ -356,7 +366,7 @@ const View = (() => {
   }
   function measureHeat() { // the hottest box that shows is red
     most = 0;
-    if (colouring === "group") return;
+    if (colouring === "group" || colouring === "sharding") return;
     for (const box of drawn.boxes) if (!isOpen(box)) most = Math.max(most, value(box, colouring));
   }
   function heat(part) {
@@ -714,6 +724,7 @@ const View = (() => {
     if (box.time) put("time", timeText(box.time));
     if (box.error) put("wrong bits", bitsText(box.error));
     put("compared", word(box, "compared"));
+    put("sharding", word(box, "sharding"));
     if (box.children.length) put("holds", `${count(box)} boxes`);
     put("source", word(box, "source"));
     put("op_name", word(box, "op_name"));
@@ -898,7 +909,7 @@ const View = (() => {
     let here = selected;
     while (here && (!here.children.length || here.shownAt !== drawn)) here = here.parent;
     const work = model.root.children.some(box => amount(box, "flops") > 0) ? "flops" : "bytes";
-    const what = colouring === "group" ? work : colouring;
+    const what = colouring === "group" || colouring === "sharding" ? work : colouring;
     const lines = [], listed = (box, depth) => {
       lines.push([box, depth]);
       if (isOpen(box) && !box.isStrip) holdersIn(box).forEach(one => listed(one, depth + 1));
@@ -1118,6 +1129,15 @@ const View = (() => {
         key.prepend(sign);
         node.append(key);
       }
+    } else if (colouring === "sharding") {
+      const present = new Set(model.boxes.map(box => word(box, "sharding")));
+      for (const words of cuts.keys()) {
+        if (!present.has(words)) continue;
+        const key = element("span", words), sign = element("i");
+        sign.style.background = cutColour(words);
+        key.prepend(sign);
+        node.append(key);
+      }
     } else {
       const bar = element("span", `0 to ${TEXT_OF[colouring](most)}${colouring === "flops" ? " flops" : ""}`);
       const sign = element("i", "", "bar");
@@ -1180,7 +1200,7 @@ const View = (() => {
     if (action) { event.preventDefault(); action(); }
   }
   const choices = () => ["group", "bytes", "flops", ...(OPTIONS.times ? ["time"] : []),
-    ...(OPTIONS.errors ? ["error"] : [])];
+    ...(OPTIONS.errors ? ["error"] : []), ...(cuts.size || OPTIONS.heat === "sharding" ? ["sharding"] : [])];
 
   function listen() {
     let grabbed = null, moved = false;

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.ir import Instruction, Module, UnsupportedError
 from hlotool.jax.pjrt.table import PjrtError
+
+if TYPE_CHECKING:
+    from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 
 __all__ = ["calls_python", "forget", "with_callbacks"]
 

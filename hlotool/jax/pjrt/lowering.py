@@ -111,29 +111,64 @@ def hlo_proto(code: bytes, form: str) -> bytes:
     return bytes(computation.as_serialized_hlo_module_proto())
 
 
+class _Reader:
+    """An MLIR context with the dialects of programs: to make one takes longer than to read a small program.
+
+    It keeps all types and attributes that it ever saw, constants among them, so there is a new one after so many bytes
+    of programs (`_SEEN`).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._context: Any = None
+        self._seen = 0
+
+    def without_locations(self, code: bytes) -> tuple[str, bytes]:
+        """As below; ValueError or RuntimeError where there is none."""
+        from jaxlib.mlir import ir, passmanager
+
+        with self._lock:
+            if self._context is None or self._seen > _SEEN:
+                self._context, self._seen = _context(), 0
+            self._seen += len(code)
+            with self._context:
+                module = mlir_module(code)
+                passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+                out = io.BytesIO()
+                module.operation.write_bytecode(out)
+                return ir.StringAttr(module.operation.attributes["sym_name"]).value, out.getvalue()
+
+
+_SEEN = 1 << 20
+_READER = _Reader()
+
+
+def _context() -> Any:
+    from jax._src.interpreters.mlir import upstream_dialects
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+    context = ir.Context()
+    context.enable_multithreading(False)  # its threads would be those of one program, and gone after a fork
+    context.append_dialect_registry(upstream_dialects)  # `func` is one
+    stablehlo.register_dialect(context)
+    chlo.register_dialect(context)
+    mhlo.register_mhlo_dialect(context)
+    sdy.register_dialect(context)
+    return context
+
+
 def without_locations(code: bytes) -> tuple[str, bytes] | None:
     """The name of a program as JAX gives it, and the program without the lines of source that it was written in.
 
     None where it is in a dialect that is not expected here.
     """
-    from jax._src.interpreters.mlir import upstream_dialects
-    from jaxlib.mlir import ir, passmanager
-    from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+    from jaxlib.mlir import ir
 
-    with ir.Context() as context:
-        context.append_dialect_registry(upstream_dialects)  # `func` is one, which text needs
-        stablehlo.register_dialect(context)
-        chlo.register_dialect(context)
-        mhlo.register_mhlo_dialect(context)
-        sdy.register_dialect(context)
-        try:
-            module = mlir_module(code)
-            passmanager.PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
-        except (ValueError, RuntimeError, ir.MLIRError):
-            return None
-        out = io.BytesIO()
-        module.operation.write_bytecode(out)
-        return ir.StringAttr(module.operation.attributes["sym_name"]).value, out.getvalue()
+    try:
+        return _READER.without_locations(code)
+    except (ValueError, RuntimeError, ir.MLIRError):
+        return None
 
 
 def result_memories(code: bytes) -> tuple[str, ...]:
@@ -211,11 +246,10 @@ def mlir_module_by_rows(code: bytes) -> Any:
 
 def mlir_module(code: bytes) -> Any:
     """A program as JAX gives it, in the MLIR context that is open."""
-    from jaxlib import _jax
     from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
 
-    module = _jax.mlir.deserialize_portable_artifact(code)
-    return module if isinstance(module, ir.Module) else ir.Module.parse(module)  # its text, before JAX 0.10
+    return stablehlo.deserialize_portable_artifact(ir.Context.current, code)
 
 
 class _Callbacks:

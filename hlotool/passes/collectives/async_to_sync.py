@@ -8,6 +8,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import OPCODES, Instruction, Module, Shape, UnsupportedError
 from hlotool.ir.builder import Builder
+from hlotool.ir.devices import is_overlapped
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
@@ -18,7 +19,8 @@ __all__ = ["AsyncToSync"]
 class AsyncToSync:
     """Replaces the start of an asynchronous operation by the operation itself, and its end by its result.
 
-    Copies, collectives and wrapped computations; the context values that go with them become zeros.
+    Copies, collectives and wrapped computations; the context values that go with them become zeros.  Collectives among
+    processes that are marked to overlap (`hlotool.ir.devices.OVERLAPPED`) stay.
     """
 
     name: ClassVar[str] = "async-to-sync"
@@ -31,6 +33,8 @@ class AsyncToSync:
 
 def _synchronous(build: Builder, instruction: Instruction) -> Instruction | None:
     rule = _RULES.get(instruction.opcode)
+    if is_overlapped(instruction) or (instruction.opcode.endswith("-done") and is_overlapped(instruction.operands[0])):
+        return None
     return None if rule is None else rule(build, instruction)
 
 

@@ -33,8 +33,11 @@ __all__ = [
 
 PASSES: dict[str, str] = {
     "algebraic-simplifier": "simplify.algebraic_simplifier:AlgebraicSimplifier",
+    "all-gather-combiner": "collectives.all_gather_combiner:AllGatherCombiner",
     "all-reduce-combiner": "collectives.all_reduce_combiner:AllReduceCombiner",
+    "all-reduce-reassociate": "collectives.all_reduce_reassociate:AllReduceReassociate",
     "all-to-all-decomposer": "collectives.all_to_all_decomposer:AllToAllDecomposer",
+    "async-collective-creator": "collectives.async_collective_creator:AsyncCollectiveCreator",
     "async-to-sync": "collectives.async_to_sync:AsyncToSync",
     "batch-norm-expander": "expand.batch_norm_expander:BatchNormExpander",
     "batched-gather-scatter-normalizer": "simplify.batched_gather_scatter_normalizer:BatchedGatherScatterNormalizer",
@@ -69,6 +72,7 @@ PASSES: dict[str, str] = {
     "integer-products": "quantise.integer_products:IntegerProducts",
     "jvp": "autodiff.passes:Jvp",
     "lapack-expander": "expand.lapack_expander:LapackExpander",
+    "latency-hiding-scheduler": "layout.latency_hiding_scheduler:LatencyHidingScheduler",
     "layout-assignment": "layout.layout_assignment:LayoutAssignment",
     "library-call-expander": "expand.library_call_expander:LibraryCallExpander",
     "limit-reuse": "fuse.limit_reuse:LimitReuse",
@@ -83,6 +87,8 @@ PASSES: dict[str, str] = {
     "product-fusion": "fuse.product_fusion:ProductFusion",
     "product-prologue": "fuse.product_prologue:ProductPrologue",
     "ragged-dot-decomposer": "expand.ragged_dot_decomposer:RaggedDotDecomposer",
+    "reduce-scatter-combiner": "collectives.reduce_scatter_combiner:ReduceScatterCombiner",
+    "reduce-scatter-creator": "collectives.reduce_scatter_creator:ReduceScatterCreator",
     "reduce-window-rewriter": "expand.reduce_window_rewriter:ReduceWindowRewriter",
     "reduce-window-splitter": "expand.reduce_window_splitter:ReduceWindowSplitter",
     "reshape-mover": "simplify.reshape_mover:ReshapeMover",
@@ -94,9 +100,11 @@ PASSES: dict[str, str] = {
     "scatter-expander": "expand.scatter_expander:ScatterExpander",
     "scatter-simplifier": "simplify.scatter_simplifier:ScatterSimplifier",
     "select-and-scatter-expander": "expand.select_and_scatter_expander:SelectAndScatterExpander",
+    "sharding-propagation": "sharding.sharding_propagation:ShardingPropagation",
     "sharding-remover": "simplify.sharding_remover:ShardingRemover",
     "simplify-fp-conversions": "simplify.simplify_fp_conversions:SimplifyFPConversions",
     "sort-simplifier": "simplify.sort_simplifier:SortSimplifier",
+    "spmd-partitioner": "spmd.spmd_partitioner:SpmdPartitioner",
     "stochastic-convert-decomposer": "expand.stochastic_convert_decomposer:StochasticConvertDecomposer",
     "topk-decomposer": "expand.topk_decomposer:TopkDecomposer",
     "topk-rewriter": "simplify.topk_rewriter:TopkRewriter",
@@ -108,6 +116,9 @@ PASSES: dict[str, str] = {
     "variadic-reduce-splitter": "expand.variadic_reduce_splitter:VariadicReduceSplitter",
     "vjp": "autodiff.passes:Vjp",
     "vmap": "batching.vmap:Vmap",
+    "while-loop-collective-code-motion": (
+        "loops.while_loop_collective_code_motion:WhileLoopCollectiveCodeMotion"
+    ),
     "while-loop-dot-batching": "loops.while_loop_dot_batching:WhileLoopDotBatching",
     "while-loop-invariant-code-motion": "loops.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion",
     "while-loop-simplifier": "loops.while_loop_simplifier:WhileLoopSimplifier",
@@ -120,6 +131,7 @@ PASSES: dict[str, str] = {
 WORKS_ON: dict[str, frozenset[str]] = {
     name: frozenset(opcodes.split())
     for name, opcodes in {
+        "all-gather-combiner": "all-gather",
         "all-reduce-combiner": "all-reduce",
         "batch-norm-expander": "batch-norm-training batch-norm-inference batch-norm-grad",
         "bitcast-convert-reshaper": "bitcast-convert",
@@ -139,6 +151,8 @@ WORKS_ON: dict[str, frozenset[str]] = {
         "product-packing": "dot",
         "product-prologue": "dot",
         "ragged-dot-decomposer": "ragged-dot",
+        "reduce-scatter-combiner": "reduce-scatter",
+        "reduce-scatter-creator": "all-reduce",
         "reduce-window-splitter": "reduce-window",
         "scaled-dot-decomposer": "scaled-dot",
         "scan-expander": "scan",
@@ -147,6 +161,7 @@ WORKS_ON: dict[str, frozenset[str]] = {
         "transpose-folding": "dot",
         "tuple-simplifier": "tuple get-tuple-element",
         "variadic-reduce-splitter": "reduce",
+        "while-loop-collective-code-motion": "while",
         "while-loop-dot-batching": "while",
         "while-loop-invariant-code-motion": "while",
         "while-loop-simplifier": "while",
@@ -176,10 +191,17 @@ PIPELINES: dict[str, str] = {
         "while-loop-invariant-code-motion,while-loop-dot-batching,"
         "fixpoint(tuple-simplifier,while-loop-simplifier,algebraic-simplifier,cse,dce)"
     ),
+    "exchange": (  # every element is reduced in the order in which it was: the bits stay
+        "while-loop-collective-code-motion,reduce-scatter-creator,"
+        "all-reduce-combiner,all-gather-combiner,reduce-scatter-combiner"
+    ),
+    "overlap": (  # sums of floats that were exchanged apart are rounded in another order
+        "all-reduce-reassociate,exchange,tuple-simplifier,dce,async-collective-creator,latency-hiding-scheduler"
+    ),
     "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
     "default": (
         "unfuse,expand,inline,simplify,variadic-reduce-splitter,tuple-simplifier,dce,"
-        "all-reduce-combiner,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,product-packing,"
+        "exchange,topk-rewriter,reduce-window-splitter,dot-decomposer,transpose-folding,product-packing,"
         "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
         "copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"
@@ -198,7 +220,7 @@ PIPELINES: dict[str, str] = {
         "unfuse,expand,inline,simplify,constant-folding{max-elements=1048576,max-work=200000000},convert-mover{bf16},"
         "simplify,"
         "variadic-reduce-splitter,tuple-simplifier,dce,"
-        "all-reduce-combiner,topk-rewriter,reduce-window-splitter,"
+        "exchange,topk-rewriter,reduce-window-splitter,"
         "dot-decomposer,transpose-folding,product-packing,limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
         "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"

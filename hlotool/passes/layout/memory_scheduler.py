@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.graph import order_effects
 from hlotool.passes.fuse.fusion import fusible_computations
 
-__all__ = ["MemoryScheduler"]
+__all__ = ["MemoryScheduler", "dependencies"]
 
 _TAKES_OVER = frozenset({"while", "call", "conditional"})
 
@@ -65,7 +65,7 @@ def _schedule(order: list[Instruction], root: Instruction, stored: Owners) -> li
     """A topological order of the instructions in which memory is freed early."""
     position = {instruction: number for number, instruction in enumerate(order)}
     read = {i: dict.fromkeys([owner for operand in i.operands for owner in stored[operand]]) for i in order}
-    waiting, followers = _dependencies(order, stored, read)
+    waiting, followers = dependencies(order, stored, read)
     readers: dict[Instruction, set[Instruction]] = {}
     for instruction in order:
         for owner in read[instruction]:
@@ -111,8 +111,8 @@ def _schedule(order: list[Instruction], root: Instruction, stored: Owners) -> li
     return result
 
 
-def _dependencies(
-    order: list[Instruction], stored: Owners, read: Mapping[Instruction, Mapping[Instruction, None]]
+def dependencies(
+    order: Sequence[Instruction], stored: Owners, read: Mapping[Instruction, Mapping[Instruction, None]]
 ) -> tuple[dict[Instruction, int], dict[Instruction, list[Instruction]]]:
     """How many others each instruction waits for, and who waits for it."""
     waiting: dict[Instruction, int] = {}

@@ -173,6 +173,6 @@ def _ask(session: Session, site: Site, addresses: Sequence[int]) -> None:
         inputs.append(np.empty(shape, dtype))
         session.read(address, inputs[-1])
     with nested():
-        values = site.perform(inputs)
+        values = site.perform(inputs, [np.empty(shape, dtype) for dtype, shape in outputs])
     for (dtype, shape), value, address in zip(outputs, values, addresses[len(operands) :], strict=True):
         session.write(address, np.ascontiguousarray(np.asarray(value, dtype).reshape(shape)))

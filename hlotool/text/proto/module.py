@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hlotool.ir import OPCODES, Aliasing, Computation, Instruction, Location, Module, StackFrames, Verbatim
-from hlotool.text.lexer import NAME, did_you_mean
+from hlotool.text.names import NAME
 from hlotool.text.proto.attributes import read_attributes, read_map
 from hlotool.text.proto.message import Message
 from hlotool.text.proto.sharding import read_metadata
@@ -114,6 +114,8 @@ def _instruction(
 ) -> Instruction:
     name, opcode = message.text("name"), message.text("opcode")
     if opcode not in OPCODES:
+        from hlotool.text.lexer import did_you_mean
+
         hint = did_you_mean(opcode, OPCODES) if opcode else None
         failure = message.fail(f"unknown opcode '{opcode[:60]}'")
         failure.hint, failure.code = hint, "HLO0108"

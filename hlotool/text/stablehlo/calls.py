@@ -159,13 +159,6 @@ def same(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     return scope.operands(operation)
 
 
-def run_parallel(scope: Scope, operation: Operation) -> Sequence[Instruction]:
-    raise unsupported(
-        "interpreter.run_parallel runs several programs, an HLO module is one",
-        "import one of the functions: hlotool import --function NAME, and run it with --replicas or --partitions",
-    )
-
-
 # ---- sdy
 
 

@@ -48,6 +48,8 @@ class Program:
         self.place = place
         self.metadata = metadata
         self.meshes: dict[str, Mesh] = {}
+        self.devices = 1, 1  # replicas and partitions that it runs programs on
+        self.exchanges = 0  # which make what these give known to all of them
         self.computations: list[Computation] = []
         self.diagnostics: list[Diagnostic] = []
         self._made: dict[tuple[Any, ...], Computation | None] = {}
@@ -355,6 +357,9 @@ def convert_module(
     module.remove_unreachable()
     if len(chosen) == 1:
         _aliases(module, program.functions[chosen[0]], entry, program)
+    for name, count in zip(_DEVICES.values(), program.devices, strict=True):
+        if count > 1:
+            module.attributes[name] = count
     if holder is not None:
         _attributes(module, holder)
     return module
@@ -374,6 +379,7 @@ def convert_tests(parts: Sequence[Part]) -> Module | None:
         entry, _ = _entry(program, operations, None, None)
         programs.append((program, entry))
         counts = (holder.attributes.get(key) for key in _DEVICES) if holder is not None else ()
+        several |= program.devices != (1, 1)
         several |= any(isinstance(count, Number) and int(count.value) > 1 for count in counts)
     entries = [entry for _, entry in programs if entry is not None]
     if several or any(entry.parameters for entry in entries):

@@ -17,6 +17,7 @@ from hlotool.text.stablehlo import (
     dynamism,
     elementwise,
     formulas,
+    parallel,
     quantised,
     reductions,
 )
@@ -193,7 +194,7 @@ _add(
     },
 )  # fmt: skip
 _add("interpreter", {
-    "print": (calls.same, 1), "probe": (calls.same, 1), "run_parallel": (calls.run_parallel, None),
+    "print": (calls.same, 1), "probe": (calls.same, 1), "run_parallel": (parallel.run_parallel, None),
 })  # fmt: skip
 _add(
     "sdy",

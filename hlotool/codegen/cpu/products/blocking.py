@@ -19,7 +19,7 @@ from hlotool.codegen.machine import LINE, Machine
 
 __all__ = [
     "SHARED_PANELS", "SHARED_ROWS", "block_depth", "choose_tile", "panels_to_pack", "piece_to_pack", "plan_blocks",
-    "stays_in_place", "terms_at_a_time",
+    "stays_in_place", "strip_to_pack", "terms_at_a_time",
 ]  # fmt: skip
 
 BLOCK_ROWS: Annotated[int, Threshold("rows")] = 112  # of `a` (about as many) that a task takes together
@@ -30,6 +30,10 @@ PIECE_DEPTH: Annotated[int, Threshold("terms")] = 512
 """Terms of the sum whose part of a panel a task packs and uses at a time."""
 SHARED_ROWS: Annotated[int, Threshold("rows")] = 256  # that one task may take, and so pack for itself
 SHARED_PANELS: Annotated[int, Threshold("panels")] = 8  # that are enough for threads to share
+STRIP_ROWS: Annotated[int, Threshold("rows")] = 16  # up to which wide strips are packed, of few terms
+STRIP_TERMS: Annotated[int, Threshold("terms")] = 4  # of a strip, at least
+STRIP_COLUMNS: Annotated[int, Threshold("columns")] = 1024  # that are enough to be read one after the other
+STRIP_BYTES: Annotated[int, Threshold("bytes")] = 32 << 10  # of the part of the result that a strip meets
 MANY_ROWS: Annotated[int, Threshold("rows")] = 512  # that meet a panel often enough to pack it
 TASK_FLOPS: Annotated[float, Threshold("flops")] = 1.5e6
 """Some 15 microseconds of one core: long against handing out a task."""
@@ -150,6 +154,22 @@ def panels_to_pack(
         return 0, 0
     columns = machine.choices.block_columns or COLUMNS
     return max(1, min(columns // width, most // size, panels // 16)), 0
+
+
+def strip_to_pack(
+    rows: int, columns: int, terms: int, *, width: int, size: int, machine: Machine
+) -> tuple[int, int]:
+    """How many panels, of `width` columns, a task should pack for few `rows`, and so many terms at a time (0: all).
+
+    Each element of `b` is used that seldom that reading it is what takes time: long pieces of some rows of `b`, in the
+    order of memory, while what is packed of them, elements of `size` bytes, and the part of the result stay in the
+    first-level cache.
+    """
+    shared = columns // (2 * machine.cores) if machine.cores > 1 else columns
+    wide = max(width, min(STRIP_COLUMNS, STRIP_BYTES // (rows * size), shared))
+    panels = wide // width
+    piece = max(STRIP_TERMS, machine.l1 * 2 // 3 // (panels * width * size))
+    return panels, piece if piece < terms else 0
 
 
 def piece_to_pack(rows: int, panels: int, *, size: int, row: int, first: int, machine: Machine) -> int:

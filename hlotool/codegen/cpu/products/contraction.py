@@ -1,26 +1,23 @@
-"""Dot and convolution instructions as specifications of the kernels that compute them."""
+"""The kernels of dots, alone and in fusions, and of convolutions in fusions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
 
-from hlotool.analysis.contraction import MatrixView, dense_strides, matrix_views, sum_type
+from hlotool.analysis.contraction import MatrixView, matrix_views
 from hlotool.analysis.product_epilogue import fused_product, updates_of
 from hlotool.analysis.product_prologue import is_streamed, prologues
 from hlotool.codegen.cpu.fusions.fusion import emit_outputs
-from hlotool.codegen.cpu.products.conv import emit_conv
-from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.prologue import Prologue
-from hlotool.codegen.cpu.products.streamed import emit_streamed
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.nests.outputs import Output, output_leaves
-from hlotool.ir import ConvDimensionNumbers, Instruction, UnsupportedError, Window, byte_size
+from hlotool.ir import Instruction, UnsupportedError
 
-__all__ = ["convolution_spec", "emit_convolution", "emit_fused_product", "emit_product", "epilogue_of"]
+__all__ = ["emit_fused_product", "emit_product", "epilogue_of"]
 
 
 def emit_product(name: str, dot: Instruction, machine: Machine, in_place: Collection[int] = ()) -> Kernel:
@@ -37,8 +34,12 @@ def emit_fused_product(name: str, fusion: Instruction, machine: Machine, in_plac
     epilogue, slots = epilogue_of(fusion, machine)
     product, computed = epilogue.product, prologues(epilogue.product)
     if is_streamed(product, computed):
+        from hlotool.codegen.cpu.products.streamed import emit_streamed
+
         kernel = emit_streamed(name, epilogue, slots[-1])
     elif product.opcode == "convolution":
+        from hlotool.codegen.cpu.products.conv import convolution_spec, emit_conv
+
         kernel = emit_conv(name, convolution_spec(product), machine, slots, epilogue)
     else:
         lhs, rhs = (Prologue(o, epilogue.slots) if n in computed else None for n, o in enumerate(product.operands))
@@ -81,44 +82,9 @@ def epilogue_of(fusion: Instruction, machine: Machine) -> tuple[Epilogue, tuple[
     return epilogue, (lhs, rhs, count if epilogue.kept is None else epilogue.kept.slot, count)
 
 
-def emit_convolution(
-    name: str, convolution: Instruction, machine: Machine, in_place: Collection[int] = ()
-) -> Kernel:
-    """The kernel of a convolution."""
-    return emit_conv(name, convolution_spec(convolution), machine)
-
-
 def _view(dot: Instruction) -> MatrixView:
     """UnsupportedError when the dimensions do not collapse (the dot-decomposer pass sees to that)."""
     view = matrix_views(dot)
     if view is None:
         raise UnsupportedError(f"{dot.name}: the dimensions of this dot do not collapse; run the dot-decomposer pass")
     return view
-
-
-def convolution_spec(convolution: Instruction) -> ConvSpec:
-    """Any dimension order: the strides tell the kernel."""
-    numbers: ConvDimensionNumbers = convolution.attributes["dim_labels"]
-    window = convolution.attributes.get("window", Window()).dimensions
-    lhs, rhs, out = convolution.operands[0].shape, convolution.operands[1].shape, convolution.shape
-    types = lhs.element_type, rhs.element_type, out.element_type
-    ls, rs, os = (dense_strides(x.dimensions, byte_size(x.element_type)) for x in (lhs, rhs, out))
-    places = zip(window, numbers.input_spatial, numbers.kernel_spatial, numbers.output_spatial, strict=True)
-    return ConvSpec(
-        batch=lhs.dimensions[numbers.input_batch], input_features=lhs.dimensions[numbers.input_feature],
-        output_features=out.dimensions[numbers.output_feature],
-        spatial=tuple(
-            Spatial(
-                input=lhs.dimensions[i], kernel=rhs.dimensions[k], output=out.dimensions[o], stride=w.stride,
-                padding=w.padding_low, base_dilation=w.base_dilation, window_dilation=w.window_dilation, lhs=ls[i],
-                rhs=-rs[k] if w.reversal else rs[k], out=os[o],
-            )
-            for w, i, k, o in places
-        ),
-        feature_groups=convolution.attributes.get("feature_group_count", 1),
-        batch_groups=convolution.attributes.get("batch_group_count", 1),
-        lhs_batch=ls[numbers.input_batch], lhs_feature=ls[numbers.input_feature],
-        rhs_input=rs[numbers.kernel_input_feature], rhs_output=rs[numbers.kernel_output_feature],
-        out_batch=os[numbers.output_batch], out_feature=os[numbers.output_feature],
-        types=(*types, sum_type(*types)),
-    )

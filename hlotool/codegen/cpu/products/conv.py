@@ -17,17 +17,26 @@ weights and without holes, which writes every so many pixels of the result.  All
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Annotated
 
-from hlotool.analysis.contraction import MatrixView, Strides, dense_strides
+from hlotool.analysis.contraction import MatrixView, Strides, dense_strides, sum_type
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.products.blocking import choose_tile, panels_to_pack, piece_to_pack, stays_in_place
 from hlotool.codegen.cpu.products.conv_bf16x3 import emit_bf16x3, serves_bf16x3
 from hlotool.codegen.cpu.products.conv_border import emit_border, emit_flag
-from hlotool.codegen.cpu.products.conv_spec import NO_CUTS, ConvSpec, Cuts, Phase, cuts_of, extent_of, is_bordered
+from hlotool.codegen.cpu.products.conv_spec import (
+    NO_CUTS,
+    ConvSpec,
+    Cuts,
+    Phase,
+    Spatial,
+    cuts_of,
+    extent_of,
+    is_bordered,
+)
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
@@ -41,9 +50,10 @@ from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine
+from hlotool.ir import ConvDimensionNumbers, Instruction, Window, byte_size
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["emit_conv"]
+__all__ = ["convolution_spec", "emit_conv", "emit_convolution"]
 
 _LINE_BYTES: Annotated[int, Threshold("bytes")] = 512 << 10  # of a group's weights, which every line reads again
 _FULL: Annotated[float, Threshold("share")] = 0.6  # of the lanes of vectors along a line, which should be used
@@ -106,6 +116,41 @@ class _Windows:
     input: Place
     weights: Place
     result: Place
+
+
+def emit_convolution(
+    name: str, convolution: Instruction, machine: Machine, in_place: Collection[int] = ()
+) -> Kernel:
+    """The kernel of a convolution."""
+    return emit_conv(name, convolution_spec(convolution), machine)
+
+
+def convolution_spec(convolution: Instruction) -> ConvSpec:
+    """A convolution as the kernels see it, with any order of dimensions: the strides tell."""
+    numbers: ConvDimensionNumbers = convolution.attributes["dim_labels"]
+    window = convolution.attributes.get("window", Window()).dimensions
+    lhs, rhs, out = convolution.operands[0].shape, convolution.operands[1].shape, convolution.shape
+    types = lhs.element_type, rhs.element_type, out.element_type
+    ls, rs, os = (dense_strides(x.dimensions, byte_size(x.element_type)) for x in (lhs, rhs, out))
+    places = zip(window, numbers.input_spatial, numbers.kernel_spatial, numbers.output_spatial, strict=True)
+    return ConvSpec(
+        batch=lhs.dimensions[numbers.input_batch], input_features=lhs.dimensions[numbers.input_feature],
+        output_features=out.dimensions[numbers.output_feature],
+        spatial=tuple(
+            Spatial(
+                input=lhs.dimensions[i], kernel=rhs.dimensions[k], output=out.dimensions[o], stride=w.stride,
+                padding=w.padding_low, base_dilation=w.base_dilation, window_dilation=w.window_dilation, lhs=ls[i],
+                rhs=-rs[k] if w.reversal else rs[k], out=os[o],
+            )
+            for w, i, k, o in places
+        ),
+        feature_groups=convolution.attributes.get("feature_group_count", 1),
+        batch_groups=convolution.attributes.get("batch_group_count", 1),
+        lhs_batch=ls[numbers.input_batch], lhs_feature=ls[numbers.input_feature],
+        rhs_input=rs[numbers.kernel_input_feature], rhs_output=rs[numbers.kernel_output_feature],
+        out_batch=os[numbers.output_batch], out_feature=os[numbers.output_feature],
+        types=(*types, sum_type(*types)),
+    )
 
 
 def emit_conv(

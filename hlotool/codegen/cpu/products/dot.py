@@ -22,7 +22,6 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.products import bf16x3, blocking
 from hlotool.codegen.cpu.products.bf16x3 import BLOCK, CHUNK, LINES, PART
-from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, bf16x3_tiles
 from hlotool.codegen.cpu.products.dot_tiles import DOT_PRODUCTS
 from hlotool.codegen.cpu.products.epilogue import Epilogue
 from hlotool.codegen.cpu.products.gemm import emit_product
@@ -31,7 +30,6 @@ from hlotool.codegen.cpu.products.operands import Operands, Scratch, joined, own
 from hlotool.codegen.cpu.products.pack import Axis
 from hlotool.codegen.cpu.products.product import Matrix, Packing, Product, TileShape
 from hlotool.codegen.cpu.products.prologue import Prologue
-from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
 from hlotool.codegen.cpu.products.tiles import SIDE, TILE_REGISTERS
 from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Kernel
@@ -223,11 +221,16 @@ class _Dot:
         b, c, m, asked = self.b, self.c, self.m, self.machine.choices.updates
         in_place = b.prologue is None and not b.lines and b.column == b.element.bytes and c.column == c.element.bytes
         some = bool(asked) or (_UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (COSTS.page_bytes // 4) == 0)
-        possible = in_place and not self.whole_rows and some
-        return possible and serves_updates(m, self.n, 1, self.k, b.element, self.arithmetic, self.machine)
+        if not (in_place and not self.whole_rows and some):
+            return False
+        from hlotool.codegen.cpu.products.rank_update import serves_updates
+
+        return serves_updates(m, self.n, 1, self.k, b.element, self.arithmetic, self.machine)
 
     def _emit_updates(self) -> None:
         """A product of few rows, whose left operand is copied alone."""
+        from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates
+
         m, n, k, (row,) = self.m, self.n, self.k, self.b.terms
         if self.a.prologue is not None:
             self.a = self.operands.spread("made_lhs", self.a, m, k, self.arithmetic.element)
@@ -293,7 +296,12 @@ class _Dot:
         if not self.whole_rows:
             depth = k if c.element.storage == self.arithmetic.type and all(b.batch) else 0
             width = usual.columns
-            group, piece = blocking.panels_to_pack(m, panels, size=size, width=width, machine=machine, depth=depth)
+            in_rows = b.prologue is not None and b.column == b.element.bytes
+            if depth and in_rows and m <= blocking.STRIP_ROWS and not tiles:
+                wide = self.arithmetic.element.bytes
+                group, piece = blocking.strip_to_pack(m, n, k, width=width, size=wide, machine=machine)
+            else:
+                group, piece = blocking.panels_to_pack(m, panels, size=size, width=width, machine=machine, depth=depth)
         if b.lines:
             return None, piece
         self.b, packing = self.operands.pack_panels(
@@ -351,6 +359,8 @@ class _Dot:
 
     def _emit_bf16x3(self) -> None:
         """A product of f32 numbers in bf16 parts: both matrices are copied, to blocks."""
+        from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, bf16x3_tiles
+
         operands, group = self.operands, self._panels_to_split()
         left, copy_left = operands.split("lhs", _turned(self.a), self.m, self.k, right=False)
         right, copy_right = operands.split("rhs", self.b, self.n, self.k, right=True, group=group, called=group > 0)

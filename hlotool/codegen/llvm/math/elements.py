@@ -190,6 +190,6 @@ def wrap(x: Vector, element_type: str) -> Vector:
     width = integer_bits(element_type)
     if width >= 8:
         return x
-    if is_signed(element_type):
-        return x.shl(8 - width).ashr(8 - width)
+    if is_signed(element_type):  # without shifts, which processors lack for bytes
+        return ((x & ((1 << width) - 1)) ^ (1 << (width - 1))) - (1 << (width - 1))
     return x & ((1 << width) - 1)

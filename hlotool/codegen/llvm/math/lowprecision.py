@@ -166,6 +166,8 @@ def decode(raw: Vector, element_type: str) -> Vector:
     if form.specials == "scale":
         bits = where(code.eq(0), 0x400000, code.shl(23))
         return where(code.eq(255), _NAN, bits).as_float()
+    if raw.f.unit.instructions.half and form.exponent <= 5 and form.specials in ("ieee", "fn"):
+        return _decode_by_half(raw, form)
     magnitude = code & ((1 << form.magnitude_bits) - 1)
     shifted = magnitude.shl(form.shift)
     tiny = magnitude.cast("sitofp", "float") * math.ldexp(1.0, 1 - form.bias - form.mantissa)
@@ -179,6 +181,28 @@ def decode(raw: Vector, element_type: str) -> Vector:
     if form.specials == "fnuz":
         result = where(code.eq(1 << form.magnitude_bits), _NAN | _SIGN, result)
     return result.as_float()
+
+
+def _decode_by_half(raw: Vector, form: Format) -> Vector:
+    """The ``float`` of eight bits, by way of f16, which the processor converts, subnormal numbers too.
+
+    f16 has as many bits of exponent, or more, and of mantissa: moved to their places there, the bits are the number but
+    for a power of two.  What is no number has an exponent of its own, unless f16 has the same field.
+    """
+    mantissa = FORMATS["f16"].mantissa
+    places = mantissa - form.mantissa
+    if form.exponent == FORMATS["f16"].exponent:
+        return raw.cast("zext", "i16").shl(places).as_float().cast("fpext", "float")
+    moved = raw.cast("sext", "i16").shl(places)
+    magnitude = moved & ((1 << (form.magnitude_bits + places)) - 1)
+    half = (moved & -0x8000) | magnitude
+    value = half.as_float().cast("fpext", "float") * math.ldexp(1.0, FORMATS["f16"].bias - form.bias)
+    sign = value.bits() & -_SIGN
+    first = form.infinity << places
+    if form.specials == "fn":
+        return where(magnitude.eq(first), sign | _NAN, value.bits()).as_float()
+    fraction = magnitude.cast("zext", "i32").shl(form.shift - places) & ((1 << 23) - 1)
+    return where(magnitude.compare("uge", first), fraction | _INFINITY | sign, value.bits()).as_float()
 
 
 def from_double(x: Vector) -> Vector:

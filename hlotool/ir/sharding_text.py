@@ -1,9 +1,10 @@
-"""Checks of shardings, which are kept as they are written.
+"""Shardings as text: what they say, and what is wrong with them; instructions keep them as they are written.
 
 Forms: ``{replicated}``, ``{manual}``, ``{unknown}``, ``{unreduced}``, ``{maximal device=1}``, tile assignments
 ``{devices=[2,2]0,1,2,3}`` and ``{devices=[2,2]<=[2,2]T(1,0)}``, the latter with ``last_tile_dim_replicate`` or
 ``last_tile_dims={manual, replicated}``; each with ``shard_as 1``, ``shard_like 1`` and ``metadata={...}``; and tuples
-of these, ``{}`` for an empty one.  Shardings over named axes (``{mesh['x'=2], [{'x'}]}``) are not looked into.
+of these, ``{}`` for an empty one.  Shardings over named axes (``{mesh['x'=2], [{'x'}]}``) are read by
+`hlotool.ir.sharding_axes`.
 Facts: XLA's ``hlo_sharding.h`` and ``hlo_parser.cc``.
 """
 
@@ -17,9 +18,12 @@ from functools import lru_cache
 from math import prod
 
 from hlotool.ir.shape import Shape
+from hlotool.ir.sharding_axes import ShardingValueError, axes_grid, read_axes
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["ShardingError", "sharding_errors"]
+__all__ = [
+    "ReadSharding", "ShardingError", "over_axes", "read_one", "sharding_errors", "sharding_parts",
+]  # fmt: skip
 
 _WORDS = ("replicated", "maximal", "manual", "unknown", "unreduced")
 _FLAGS = ("last_tile_dim_replicate",)
@@ -54,7 +58,7 @@ class ShardingError:
 
 
 @dataclass(slots=True)
-class _One:
+class ReadSharding:
     """A sharding of one array, as far as it is read."""
 
     words: list[tuple[str, Span]] = field(default_factory=list)
@@ -64,8 +68,11 @@ class _One:
     device_span: Span = (0, 0)
     count: int = 0
     replicate: Span | None = None
-    subgroups: int = 0
+    iota: tuple[list[int], list[int]] | None = None  # the sizes of an iota, and the order of its transposition
+    subgroups: list[str] = field(default_factory=list)
     subgroup_span: Span | None = None
+    group: tuple[str, int] | None = None  # shard_as or shard_like, with its number
+    metadata: str = ""
     whole: bool = True  # all parts could be read
 
 
@@ -77,7 +84,7 @@ def sharding_errors(text: str, shape: Shape | None, devices: int | None = None) 
     if not text.startswith("{"):
         return (ShardingError("a sharding stands in braces", 0, 1),)
     found: list[ShardingError] = []
-    parts = _parts(text)
+    parts = sharding_parts(text)
     leaves = [*shape.leaves()] if shape is not None else []
     if parts is None:
         _check_one(text, 0, len(text), shape, devices, found)
@@ -92,7 +99,12 @@ def sharding_errors(text: str, shape: Shape | None, devices: int | None = None) 
     return tuple(found)
 
 
-def _parts(text: str) -> list[Span] | None:
+def over_axes(text: str) -> bool:
+    """Whether a sharding is one over named axes."""
+    return _NEWER.match(text) is not None
+
+
+def sharding_parts(text: str) -> list[Span] | None:
     """The elements of a tuple of shardings; None where the text is one sharding."""
     first = _SKIP.match(text, text.find("{") + 1)
     if first is None or text[first.end() : first.end() + 1] not in ("{", "}"):
@@ -118,9 +130,10 @@ def _near(word: str, words: tuple[str, ...]) -> str | None:
 def _check_one(
     text: str, start: int, end: int, shape: Shape | None, devices: int | None, found: list[ShardingError]
 ) -> None:
-    if _NEWER.match(text, start, end):
+    if over_axes(text[start:end]):
+        found += _axes_errors(text, start, end, shape, devices)
         return
-    one = _read_one(text, start, end, found)
+    one = read_one(text, start, end, found)
     if not one.words and one.tiles is None and one.devices is None and one.whole:
         message = "the sharding says neither replicated, maximal, manual nor devices"
         found.append(ShardingError(message, start, end))
@@ -130,14 +143,33 @@ def _check_one(
         found += _device_errors(text, one, devices)
     whole = one.words and one.words[0][0] == "maximal"
     if one.tiles is not None and not whole and shape is not None and shape.is_array:
-        used = len(one.tiles) - one.subgroups - (one.replicate is not None)
+        used = len(one.tiles) - len(one.subgroups) - (one.replicate is not None)
         if used != shape.rank and one.whole:
             message = f"the sharding has tiles along {used} dimension{'' if used == 1 else 's'}, the shape is {shape}"
             found.append(ShardingError(message, *one.tile_span, misfit=True))
 
 
-def _read_one(text: str, start: int, end: int, found: list[ShardingError]) -> _One:
-    one, position, seen = _One(), text.index("{", start) + 1, dict[str, Span]()
+def _axes_errors(
+    text: str, start: int, end: int, shape: Shape | None, devices: int | None
+) -> Iterator[ShardingError]:
+    """What is wrong with a sharding over named axes."""
+    try:
+        read = read_axes(text[start:end])
+        named = [read.device] if read.device is not None else axes_grid(read.mesh, read.dimensions, read.subgroups)[2]
+    except ShardingValueError as error:
+        yield ShardingError(str(error), start, end)
+        return
+    outside = [device for device in named if devices is not None and device >= devices]
+    if outside:
+        yield ShardingError(f"the sharding names device {outside[0]}, the program runs on {devices}", start, end)
+    used = len(read.dimensions)
+    if used and shape is not None and shape.is_array and used != shape.rank:
+        message = f"the sharding has axes for {used} dimension{'' if used == 1 else 's'}, the shape is {shape}"
+        yield ShardingError(message, start, end, misfit=True)
+
+
+def read_one(text: str, start: int, end: int, found: list[ShardingError]) -> ReadSharding:
+    one, position, seen = ReadSharding(), text.index("{", start) + 1, dict[str, Span]()
     while True:
         skipped = _SKIP.match(text, position, end - 1)
         position = skipped.end() if skipped else position
@@ -186,12 +218,13 @@ def _value_end(text: str, start: int, end: int) -> int:
     return end
 
 
-def _read_value(text: str, word: str, start: int, end: int, one: _One, found: list[ShardingError]) -> int:
+def _read_value(text: str, word: str, start: int, end: int, one: ReadSharding, found: list[ShardingError]) -> int:
     """What follows ``word=``, or a word with a number: into `one`, mistakes into `found`; where it ends."""
     if word == "metadata":
         stop = _value_end(text, start, end)
         if text[start : start + 1] != "{":
             found.append(ShardingError("the metadata of a sharding stand in braces", start, stop))
+        one.metadata = text[start:stop]
         return stop
     if word == "last_tile_dims":
         return _read_subgroups(text, start, end, one, found)
@@ -207,10 +240,12 @@ def _read_value(text: str, word: str, start: int, end: int, one: _One, found: li
         return stop
     if word == "device":
         one.devices, one.device_span, one.count = [_value(number.group())], number.span(), 1
+    elif word in _GROUPS:
+        one.group = word, _value(number.group())
     return number.end()
 
 
-def _read_subgroups(text: str, start: int, end: int, one: _One, found: list[ShardingError]) -> int:
+def _read_subgroups(text: str, start: int, end: int, one: ReadSharding, found: list[ShardingError]) -> int:
     group = _GROUP.match(text, start, end)
     if group is None:
         stop = _value_end(text, start, end)
@@ -219,8 +254,8 @@ def _read_subgroups(text: str, start: int, end: int, one: _One, found: list[Shar
         return stop
     one.subgroup_span = group.span()
     for word in _entries(group.group(1), group.start(1)):
-        one.subgroups += 1
         name = text[slice(*word)]
+        one.subgroups.append(name)
         if name not in _SUBGROUPS:
             hint = _near(name, _SUBGROUPS)
             found.append(ShardingError(f"'{name}' is no kind of a tile dimension", *word, hint))
@@ -255,7 +290,7 @@ def _value(digits: str) -> int:
     return int(digits) if len(digits) < 20 else 1 << 62
 
 
-def _read_tiles(text: str, start: int, end: int, one: _One, found: list[ShardingError]) -> int:
+def _read_tiles(text: str, start: int, end: int, one: ReadSharding, found: list[ShardingError]) -> int:
     """``[2,2]0,1,2,3`` or ``[2,2]<=[4]``."""
     tiles = _TILES.match(text, start, end)
     if tiles is None:
@@ -271,11 +306,15 @@ def _read_tiles(text: str, start: int, end: int, one: _One, found: list[Sharding
         one.device_span = iota.start(1) - 1, iota.start(1) + len(iota.group(1)) + 1
         one.whole &= sizes is not None
         one.count = prod(sizes or ())
+        if sizes is not None:
+            one.iota = sizes, list(range(len(sizes)))
         if sizes is not None and iota.group(2) is not None:
             order = _numbers(text, iota.group(2), iota.start(2), "a dimension of the transposition", 0, found)
             if order is not None and sorted(order) != list(range(len(sizes))):
                 message = f"T({iota.group(2)}) is not a permutation of 0 to {len(sizes) - 1}"
                 found.append(ShardingError(message, *iota.span(2)))
+            elif order is not None:
+                one.iota = sizes, order
         _check_count(one, sizes is not None, found)
         return iota.end()
     listed = _LISTED.match(text, tiles.end(), end)
@@ -291,14 +330,14 @@ def _read_tiles(text: str, start: int, end: int, one: _One, found: list[Sharding
     return listed.end()
 
 
-def _check_count(one: _One, known: bool, found: list[ShardingError]) -> None:
+def _check_count(one: ReadSharding, known: bool, found: list[ShardingError]) -> None:
     if one.tiles is not None and known and prod(one.tiles) != one.count:
         message = f"the sharding has {prod(one.tiles)} tiles but lists {one.count} devices"
         found.append(ShardingError(message, *one.device_span))
     one.whole &= one.tiles is not None
 
 
-def _contradictions(one: _One) -> Iterator[ShardingError]:
+def _contradictions(one: ReadSharding) -> Iterator[ShardingError]:
     """Parts that do not go together."""
     for word, span in one.words[1:]:
         if word != one.words[0][0]:
@@ -319,7 +358,7 @@ def _contradictions(one: _One) -> Iterator[ShardingError]:
         yield ShardingError("last_tile_dim_replicate and last_tile_dims exclude each other", *one.subgroup_span)
 
 
-def _device_errors(text: str, one: _One, devices: int | None) -> Iterator[ShardingError]:
+def _device_errors(text: str, one: ReadSharding, devices: int | None) -> Iterator[ShardingError]:
     """Every device is one of the program's and stands once."""
     named: set[int] = set()
     places = _entries(text[slice(*one.device_span)], one.device_span[0])

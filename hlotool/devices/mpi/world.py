@@ -1,0 +1,313 @@
+"""A run whose devices are threads of several processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hlotool.devices.mpi.control import Control, Standing, Wait
+from hlotool.devices.mpi.exchange import Job, Steps, exchange, peers, placed
+from hlotool.devices.mpi.groups import Groups
+from hlotool.devices.mpi.library import mpi
+from hlotool.evaluate.devices import Device, Meeting, World
+from hlotool.evaluate.feeds import Feeds
+from hlotool.evaluate.values import AnyArray, Operands, Value, copied, leaves_of, value_from_leaves
+from hlotool.ir import ExecutionError, Instruction, Shape, dtype_of
+from hlotool.ir.devices import Topology
+from hlotool.lazy_dataclass import dataclass
+
+__all__ = ["MpiWorld"]
+
+Result = TypeVar("Result")
+
+_TAGS = 64
+"""Runs whose messages have tags of their own."""
+
+_SPINS = 200
+"""Looks at a request before others may have the processor."""
+
+
+@dataclass(slots=True)
+class _Table:
+    """A meeting at which devices of this rank arrive; the last of them starts it, and one of them carries it out."""
+
+    here: tuple[int, ...]
+    values: dict[int, list[AnyArray]] = field(default_factory=dict)
+    results: dict[int, list[AnyArray]] = field(default_factory=dict)
+    steps: Steps | None = None
+    requests: list[Any] | None = None
+    begun: bool = False
+    over: bool = False
+    error: BaseException | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class MpiWorld(World):
+    """The devices of one run of a program, those `here` of them.
+
+    It is the run with this `number`.  `groups` are its meetings, `mail` is the communicator of messages between
+    devices, and `control` what ranks tell each other beside that.  With `fast` reductions may take another order than
+    that of the devices.
+    """
+
+    def __init__(
+        self, *, topology: Topology, here: Sequence[int], homes: Sequence[int], groups: Groups, mail: Any,
+        control: Control, own: Callable[[str, str], Any], fast: bool, feeds: Feeds | None, seconds: float | None,
+        number: int,
+    ) -> None:  # fmt: skip
+        super().__init__(topology, here, feeds, seconds)
+        self._homes, self._groups, self._mail, self._control = homes, groups, mail, control
+        self._own, self._fast = own, fast
+        self._tables: dict[Hashable, _Table] = {}
+        self._started: dict[tuple[int, Instruction], deque[tuple[_Table, Wait]]] = {}
+        self._waits: dict[int, Wait] = {}
+        self._been: Counter[tuple[int, str]] = Counter()
+        self._taken: Counter[int] = Counter()
+        self._ended: set[int] = set()
+        self._posted: list[tuple[Any, AnyArray]] = []
+        self._progress = number << 32  # more than in any earlier run
+        self._tag = number % _TAGS * max(1, len(groups.tags))  # what nobody took is not for a later run
+
+    def run(self, work: Callable[[Device], Result]) -> list[Result]:
+        """What `work` gives on the devices that are here, once all ranks have ended; ExecutionError, which names the
+        rank, where one of them failed."""
+        control = self._control
+        control.changed, control.standing, control.in_background = self._wake, self.standing, self._in_background
+        try:
+            results = super().run(work)
+            self.wait([self._mail.Ibarrier()], "the end of the run")
+            control.runs += 1
+        except ExecutionError as error:
+            raise ExecutionError(self.failed(error)) from error
+        except mpi().Exception as error:
+            raise ExecutionError(self.failed(error)) from error
+        except BaseException as error:
+            control.fail(f"rank {control.rank}: {type(error).__name__}: {error}")
+            raise
+        finally:
+            control.changed, control.in_background = (lambda: None), (lambda: False)
+            if control.failure is None:
+                control.standing = lambda: None
+        return results
+
+    def failed(self, error: BaseException) -> str:
+        """Tell the others that this rank failed; what is to be said, which may be of another rank that failed first."""
+        return self._control.fail(_named(self._control.rank, error)).text
+
+    @property
+    def is_timed(self) -> bool:
+        return True
+
+    def check(self, name: str) -> None:
+        failure = self._control.failure
+        if failure is not None:
+            raise ExecutionError(failure.text)
+        super().check(name)
+
+    def ended(self, device: int, error: BaseException | None) -> None:
+        if error is not None:
+            self.failed(error)
+        with self._changed:
+            self._ended.add(device)
+            self._progress += 1
+
+    # ---- meetings
+
+    def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
+        group = self._groups.meetings[meeting.key]  # of all collectives of the module, before it ran
+        members = group.members
+        here = tuple(members[position] for position in group.here)
+        shape = _result_shape(meeting.instruction)
+        started = meeting.started and shape.is_static
+        if into is None and shape.is_static:
+            into = [np.empty(leaf.dimensions, dtype_of(leaf.element_type)) for leaf in shape.leaves() if leaf.is_array]
+        if started:
+            value = copied(value)  # its memory may be used for other things from now on
+        place = group.name
+        with self._changed:
+            table = self._tables.setdefault(meeting.key, _Table(here))
+            table.values[device] = [np.asarray(leaf, order="C") for leaf in leaves_of(tuple(value))]
+            table.results[device] = list(into or ())
+            self._been[device, place] += 1
+            self._progress += 1
+            wait = Wait(
+                name=meeting.name, place=place, times=self._been[device, place],
+                devices=peers(meeting.instruction, self.topology, group),
+            )  # fmt: skip
+            last = len(table.values) == len(here)
+            if last:
+                del self._tables[meeting.key]
+        if last:
+            self._begin(table, meeting)
+        if started:
+            self._started.setdefault((device, meeting.instruction), deque()).append((table, wait))
+            self._control.wake()
+        else:
+            self._complete(device, table, wait)
+        return value_from_leaves(shape, iter(table.results[device]))
+
+    def finish(self, device: int, start: Instruction) -> None:
+        going = self._started.get((device, start))
+        if going:
+            self._complete(device, *going.popleft())
+
+    def _begin(self, table: _Table, meeting: Meeting) -> None:
+        """All devices of this rank are there: communication starts."""
+        group = self._groups.meetings[meeting.key]
+        shapes = [operand.shape for operand in meeting.instruction.operands]
+        try:
+            if group.comm is None:
+                values = []
+                for member in group.members:
+                    leaves = iter(table.values[member])
+                    values.append(tuple(value_from_leaves(shape, leaves) for shape in shapes))
+                self._among_threads(table, meeting, values)
+            else:
+                job = Job(
+                    meeting=meeting, group=group, topology=self.topology,
+                    operands={n: table.values[group.members[n]] for n in group.here},
+                    results={n: table.results[group.members[n]] for n in group.here},
+                    fast=self._fast, own=self._own,
+                )  # fmt: skip
+                table.steps = exchange(job)
+                table.requests = next(table.steps, None)
+                table.over = table.requests is None
+        except BaseException as error:  # all of them fail
+            table.error = error
+        with self._changed:
+            table.begun = True
+            self._changed.notify_all()
+
+    def _among_threads(self, table: _Table, meeting: Meeting, values: Sequence[Operands]) -> None:
+        """A meeting of devices that are all here."""
+        results = meeting.combine(values)
+        for member, result in zip(meeting.members, results, strict=True):
+            placed(result, table.results[member])
+        table.over = True
+
+    def _complete(self, device: int, table: _Table, wait: Wait) -> None:
+        """Wait until a meeting is over, and work on it where nobody else does."""
+        with self._waiting(device, wait):
+            with self._changed:
+                while not table.begun:
+                    self.check(wait.name)
+                    self._changed.wait(self._left())
+            while not table.over and table.error is None:
+                if table.lock.acquire(timeout=0.05):
+                    try:
+                        self._carry_out(table, wait.name)
+                    finally:
+                        table.lock.release()
+                else:
+                    self.check(wait.name)
+        if table.error is not None:
+            raise table.error
+
+    def _carry_out(self, table: _Table, name: str) -> None:
+        try:
+            while not table.over:
+                assert table.steps is not None
+                self.wait(table.requests or [], name)
+                table.requests = next(table.steps, None)
+                table.over = table.requests is None
+        except BaseException as error:
+            table.error = error
+            raise
+
+    # ---- messages
+
+    def _tag_of(self, instruction: Instruction, source: int, target: int) -> int:
+        return self._tag + self._groups.tags[instruction.attributes.get("channel_id", 0), source, target]
+
+    def post(self, instruction: Instruction, source: int, target: int, value: Value) -> None:
+        tag = self._tag_of(instruction, source, target)
+        for leaf in leaves_of(copied(value)):
+            request = self._mail.Isend([leaf.reshape(-1).view(np.uint8), mpi().BYTE], self._homes[target], tag)
+            self._posted.append((request, leaf))
+        with self._changed:
+            self._been[source, f"message {tag}"] += 1
+            self._progress += 1
+            self._posted = [(request, leaf) for request, leaf in self._posted if not request.Test()]
+
+    def collect(self, instruction: Instruction, source: int, target: int, name: str) -> Value:
+        tag = self._tag_of(instruction, source, target)
+        shape = instruction.shape.elements[0]
+        leaves = [np.empty(leaf.dimensions, dtype_of(leaf.element_type)) for leaf in shape.leaves() if leaf.is_array]
+        requests = [
+            self._mail.Irecv([leaf.reshape(-1).view(np.uint8), mpi().BYTE], self._homes[source], tag) for leaf in leaves
+        ]
+        with self._changed:
+            self._taken[tag] += 1
+            wait = Wait(name=name, place=f"message {tag}", times=self._taken[tag], devices=(source,))
+        with self._waiting(target, wait):
+            self.wait(requests, name)
+        return value_from_leaves(shape, iter(leaves))
+
+    # ---- waiting
+
+    def wait(self, requests: list[Any], name: str) -> None:
+        """Until all `requests` are complete; ExecutionError when another rank failed or the time is over."""
+        looks = 0
+        begin = time.monotonic()
+        while not mpi().Request.Testall(requests):
+            looks += 1
+            if looks < _SPINS:
+                continue
+            self.check(name)
+            since = time.monotonic() - begin
+            time.sleep(0 if since < 0.002 else 0.00005 if since < 0.1 else 0.001)
+
+    @property
+    def untaken(self) -> list[tuple[Any, AnyArray]]:
+        """Messages that nobody took: they stay where they are for as long as MPI may look at them."""
+        return self._posted
+
+    def standing(self) -> Standing:
+        """For the other ranks: how far the devices here are."""
+        with self._changed:
+            idle = len(self._waits) + len(self._ended) == len(self.here)
+            return Standing(
+                progress=self._progress,
+                idle=idle,
+                waits=dict(self._waits) if idle else {},
+                ended=tuple(sorted(self._ended)),
+                been=dict(self._been) if idle else {},
+            )
+
+    @contextmanager
+    def _waiting(self, device: int, wait: Wait) -> Iterator[None]:
+        with self._changed:
+            self._waits[device] = wait
+        try:
+            yield
+        finally:
+            with self._changed:
+                del self._waits[device]
+                self._progress += 1
+
+    def _in_background(self) -> bool:
+        return any(self._started.values())
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _left(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+
+def _result_shape(instruction: Instruction) -> Shape:
+    started = instruction.opcode.endswith("-start") and instruction.opcode != "all-reduce-start"
+    return instruction.shape.elements[1] if started else instruction.shape
+
+
+def _named(rank: int, error: BaseException) -> str:
+    text = str(error) if isinstance(error, ExecutionError) else f"{type(error).__name__}: {error}"
+    return text if text.startswith("rank ") else f"rank {rank}: {text}"

@@ -1,0 +1,100 @@
+"""What a module says of shardings: annotations, groups, and what propagation may not change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hlotool.ir import Instruction, Module, Verbatim
+from hlotool.ir.sharding import Sharding, parse_sharding, replicated
+from hlotool.ir.sharding_axes import ShardingValueError
+from hlotool.passes.framework.graph import custom_call_target
+from hlotool.passes.sharding.graph import Graph
+
+__all__ = ["Annotations", "written_shardings"]
+
+_OPEN = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
+
+
+class Annotations:
+    """What a module says: `given` shardings, which stay, `hints`, and dimensions that are left `opened`."""
+
+    def __init__(self, module: Module) -> None:
+        self.graph = Graph(module)
+        self.given: dict[int, Sharding] = {}
+        self.hints: dict[int, Sharding] = {}
+        self.opened: dict[int, tuple[int, ...]] = {}
+        self.any = False
+        groups: dict[tuple[str, int], list[int]] = {}
+        for computation in self.graph.computations:
+            for one in computation:
+                self._read(one, groups)
+        for members in groups.values():
+            self.graph.group(members, self.graph.places[members[0]][0])
+        if self.any:
+            self._keep(module)
+
+    def _read(self, one: Instruction, groups: dict[tuple[str, int], list[int]]) -> None:
+        if one.opcode in ("partition-id", "replica-id"):
+            self.hints[self.graph.node(one)] = Sharding("manual")
+        if custom_call_target(one) == "xla.sdy.ShardingGroup":
+            number = one.attributes.get("frontend_attributes", {}).get("xla.sdy.sharding_group_id", "")
+            if number.strip('"').isdigit():
+                members = groups.setdefault(("shardy", int(number.strip('"'))), [])
+                members += [self.graph.node(operand) for operand in one.operands]
+        for node, sharding in zip(self.graph.nodes(one), written_shardings(one), strict=False):
+            if sharding is None or not self.graph.shapes[node].is_array:
+                continue
+            self.any = True
+            if sharding.group is not None:
+                groups.setdefault(sharding.group, []).append(node)
+            if sharding.kind == "unknown":
+                continue
+            self.given.setdefault(node, sharding.bare())
+            opened = _opened(one, sharding)
+            if opened:
+                self.opened[node] = opened
+
+    def _keep(self, module: Module) -> None:
+        """Parameters and results that may not be changed."""
+        entry = module.entry
+        rows = [("allow_spmd_sharding_propagation_to_parameters", entry.parameters)]
+        rows.append(("allow_spmd_sharding_propagation_to_output", [entry.root]))
+        for key, values in rows:
+            nodes = [node for one in values for node in self.graph.nodes(one)]
+            for node, allowed in zip(nodes, _flags(module, key, len(nodes)), strict=True):
+                if not allowed and self.graph.shapes[node].is_array:
+                    self.given.setdefault(node, replicated())
+
+
+def _flags(module: Module, key: str, count: int) -> list[bool]:
+    """Whether propagation may change each of so many arrays."""
+    written = module.attributes.get(key)
+    words = re.findall(r"true|false", written.text) if isinstance(written, Verbatim) else []
+    values = [word == "true" for word in words] or [False]
+    return values if len(values) == count else [values[0] if len(values) == 1 else all(values)] * count
+
+
+def written_shardings(one: Instruction) -> Iterator[Sharding | None]:
+    """The sharding of every leaf, as it is written; what of an outfeed is that of its operand is left out."""
+    written = one.attributes.get("sharding")
+    if not isinstance(written, Verbatim) or one.opcode == "outfeed":
+        return
+    found = parse_sharding(written.text)
+    leaves = [*one.shape.leaves()]
+    rows = [*found] if isinstance(found, tuple) else [found] * len(leaves)
+    if len(rows) != len(leaves):
+        if len(rows) > 1 or not rows:
+            raise ShardingValueError(f"{one.name} has {len(leaves)} arrays, and shardings of {len(rows)}")
+        rows *= len(leaves)
+    for leaf, sharding in zip(leaves, rows, strict=True):
+        if leaf.is_array and sharding.is_tiled and len(sharding.tiles) != leaf.rank:
+            raise ShardingValueError(f"{one.name}: {sharding} has tiles along {len(sharding.tiles)} dimensions")
+        yield sharding
+
+
+def _opened(one: Instruction, sharding: Sharding) -> tuple[int, ...]:
+    config = one.attributes.get("backend_config")
+    found = _OPEN.search(config) if isinstance(config, str) and custom_call_target(one) == "Sharding" else None
+    more = [int(n) for n in found.group(1).split(",") if n.strip()] if found else []
+    return tuple(sorted({*sharding.open_dimensions, *more}))

@@ -1,0 +1,262 @@
+"""Instructions of a program for one device, written for each of many: what all rules share.
+
+A rule gives the value of an instruction from the values of its operands, divided in a way that it finds cheap; the
+partitioner brings the value to the sharding that the instruction asks for.  What has no rule, and what a rule cannot
+divide, is computed as a whole by every device (the fallback), which is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, UnsupportedError, Verbatim, tuple_shape
+from hlotool.ir.sharding import ShardingValueError, parse_sharding
+from hlotool.passes.framework.graph import erase, is_removable
+from hlotool.passes.spmd.axes import Axes, Chosen, choose, scattering
+from hlotool.passes.spmd.reshard import bytes_moved, reshard, whole
+from hlotool.passes.spmd.tiling import Tiling, of_sharding, replicated
+from hlotool.passes.spmd.values import Part, Value, parts_of, rebuilt
+from hlotool.passes.spmd.writer import Work, Writer
+
+__all__ = ["Combine", "Local", "Partitioner", "Rule", "partial_type", "refusal", "tilings_of"]
+
+Rule: TypeAlias = "Callable[[Partitioner, Instruction, list[Value]], Value | None]"
+"""(where to write, the instruction, values of its operands) -> its value; None: every device computes all of it."""
+Local: TypeAlias = "Callable[[Partitioner, Instruction, list[Part], Shape, Chosen], Instruction]"
+"""(where to write, the instruction, its operands divided as was chosen, the shape of the result on a device, how axes
+are divided) -> what a device computes."""
+Combine: TypeAlias = "Callable[[Partitioner, Instruction, Value, Axes, Chosen], Value]"
+"""(where to write, the instruction, partial results, its axes, how they are divided) -> the result."""
+
+_OF_ONE_DEVICE = frozenset({"sharding", "statistics", "origin", "inferred_dimension", "parameter_replication"})
+_EXCHANGES = frozenset(
+    {"partition-id", "all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter"}
+)
+_EFFECTS = frozenset({"infeed", "outfeed", "send", "send-done", "recv", "recv-done"})
+
+
+def refusal(i: Instruction, why: str) -> UnsupportedError:
+    """That an instruction cannot be partitioned, and why."""
+    target = f" {i.attributes['custom_call_target']!r}" if i.opcode == "custom-call" else ""
+    return UnsupportedError(f"{i.name}: {i.written}{target} cannot be partitioned: {why}")
+
+
+def tilings_of(i: Instruction, devices: int) -> list[Tiling] | None:
+    """The tilings that an instruction asks for, one for each leaf of its shape; None where it asks for none."""
+    written = i.attributes.get("sharding")
+    if not isinstance(written, Verbatim):
+        return None
+    leaves = list(i.shape.leaves())
+    try:
+        found = parse_sharding(written.text)
+        rows = list(found) if isinstance(found, tuple) else [found] * len(leaves)
+        if len(rows) != len(leaves):
+            raise UnsupportedError(f"{len(rows)} shardings of {len(leaves)} arrays")
+        made = [
+            of_sharding(one.bare(), leaf.rank if leaf.is_array else 0, devices)
+            if leaf.is_array or one.kind != "tiled"
+            else replicated(0, devices)
+            for one, leaf in zip(rows, leaves, strict=True)
+        ]
+    except (ShardingValueError, UnsupportedError) as error:
+        raise refusal(i, str(error)) from error
+    return [
+        tiling if leaf.is_static else whole_of(tiling)
+        for tiling, leaf in zip(made, leaves, strict=True)
+    ]
+
+
+def whole_of(tiling: Tiling) -> Tiling:
+    return replicated(tiling.rank, len(tiling.worlds), tiling.worlds)
+
+
+class Partitioner(Writer):
+    """Writes into one computation what a device does of others."""
+
+    def __init__(self, work: Work, computation: Computation, rules: Mapping[str, Rule]) -> None:
+        super().__init__(work, computation)
+        self.rules = rules
+
+    @property
+    def devices(self) -> int:
+        return self.work.devices
+
+    def inlined(self, computation: Computation, arguments: Sequence[Value]) -> Value:
+        """The result of a computation, which is written here."""
+        values: dict[Instruction, Value] = {}
+        last: dict[Instruction, Instruction] = {}
+        before = self.build.like
+        for i in computation:
+            self.build.like = i
+            if i.opcode == "parameter":
+                values[i] = arguments[i.parameter_number]
+            else:
+                values[i] = self.rewritten(i, [values[o] for o in i.operands])
+            if i.control_successors or i.control_predecessors:
+                written = next(reversed(self.build.computation))
+                for one in i.control_predecessors:
+                    if last[one] is not written:
+                        written.add_control_predecessor(last[one])
+                last[i] = written
+        self.build.like = before
+        return values[computation.root]
+
+    def rewritten(self, i: Instruction, operands: list[Value]) -> Value:
+        """The value of an instruction, divided as it asks for."""
+        if i.opcode in _EFFECTS:
+            raise refusal(i, "every device would do what one is to do")
+        wanted = self.wanted(i)
+        rule = self.rules.get(i.opcode)
+        value = rule(self, i, operands) if rule is not None else None
+        if value is None:
+            value = self.fallback(i, operands, "it has no rule" if rule is None else "no part of it is independent")
+        return value if wanted is None else self.settled(value, i.shape, wanted)
+
+    def drop_unread(self) -> None:
+        """Erase what nothing reads: collectives, too, since all devices do the same."""
+        known: dict[Computation, bool] = {}
+        for i in reversed(self.build.computation):
+            if is_removable(i, known) or (i.opcode in _EXCHANGES and not i.users and not i.is_root):
+                erase(i)
+
+    def wanted(self, i: Instruction) -> list[Tiling] | None:
+        return tilings_of(i, self.devices)
+
+    # ---- values
+
+    def settled(self, value: Value, shape: Shape, tilings: Sequence[Tiling]) -> Value:
+        """A value whose leaves have these tilings."""
+        rows = zip(parts_of(value), tilings, strict=True)
+        return rebuilt(shape, iter([reshard(self, part, tiling) for part, tiling in rows]))
+
+    def whole(self, value: Value) -> Value:
+        """A value of which every device has everything."""
+        if isinstance(value, Part):
+            return reshard(self, value, whole(value))
+        return tuple([self.whole(one) for one in value])
+
+    def packed(self, value: Value) -> Instruction:
+        """What a device has of a value, as one instruction."""
+        if isinstance(value, Part):
+            return value.local
+        return self.build.tuple([self.packed(one) for one in value])
+
+    def unpacked(self, local: Instruction, shape: Shape, tilings: Iterator[Tiling]) -> Value:
+        """A value of `shape` of which a device has `local`, with a tiling for each leaf."""
+        if shape.is_tuple:
+            return tuple(
+                [self.unpacked(self.build.gte(local, n), e, tilings) for n, e in enumerate(shape.elements)]
+            )
+        return Part(local, shape, next(tilings))
+
+    def worlds(self, operands: Sequence[Value], wanted: Sequence[Tiling] | None = None) -> tuple[int, ...]:
+        """The worlds in which an instruction is computed: those of its operands, or else those that are asked for."""
+        for tiling in (*(part.tiling for value in operands for part in parts_of(value)), *(wanted or ())):
+            if tiling.is_manual:
+                return tiling.worlds
+        return (0,) * self.devices
+
+    # ---- instructions
+
+    def emit(
+        self, i: Instruction, shape: Shape | None, operands: Sequence[Instruction], **changed: Any
+    ) -> Instruction:
+        """An instruction as `i` is, with other operands, and some attributes `changed` (None: left out); the first one
+        has its name."""
+        attributes = {k: v for k, v in i.attributes.items() if k not in _OF_ONE_DEVICE} | changed
+        name = "" if i in self.work.named else i.name
+        self.work.named.add(i)
+        attributes = {key: value for key, value in attributes.items() if value is not None}
+        return self.build.add(i.opcode, shape, operands, attributes, name)
+
+    def fallback(self, i: Instruction, operands: Sequence[Value], why: str) -> Value:
+        """Every device gathers the operands, and computes all of the result."""
+        worlds = self.worlds(operands, self.wanted(i))
+        moved = sum([bytes_moved(part, whole(part)) for value in operands for part in parts_of(value)])
+        if moved:
+            self.work.log.note("fallback", i, f"every device computes all of it: {why}", bytes=moved)
+        local = self.emit(i, i.shape, [self.packed(self.whole(value)) for value in operands])
+        tilings = (replicated(leaf.rank, self.devices, worlds) for leaf in i.shape.leaves())
+        return self.unpacked(local, i.shape, tilings)
+
+    def divided(
+        self,
+        i: Instruction,
+        operands: Sequence[Value],
+        axes: Axes,
+        local: Local | None = None,
+        combine: Combine | None = None,
+    ) -> Value | None:
+        """The value of an instruction whose dimensions are divided along `axes`, in the cheapest way; None where all of
+        it would be on every device though something is divided.
+
+        `local` writes what a device computes: without it the instruction itself, of smaller shapes.  `combine` makes
+        the result of partial ones: without it, they are added up.
+        """
+        parts = [one for one in operands if isinstance(one, Part)]
+        leaves = list(i.shape.leaves())
+        usual = all(shape.is_array and shape.is_static and shape.size for shape in (*leaves, *(o.shape for o in parts)))
+        if len(parts) != len(operands) or not usual:
+            return None
+        wanted = self.wanted(i)
+        worlds = self.worlds(operands, wanted)
+        chosen = choose(axes, parts, leaves, wanted, worlds)
+        if chosen.parts == 1 and any(part.tiling.is_tiled for part in parts):
+            return None
+        given = [
+            reshard(self, part, chosen.tiling(labels)) for part, labels in zip(parts, axes.operands, strict=True)
+        ]
+        tilings = [chosen.tiling(labels) for labels in axes.results]
+        shapes = [tiling.local(leaf) for tiling, leaf in zip(tilings, leaves, strict=True)]
+        shape = tuple_shape(shapes) if i.shape.is_tuple else shapes[0]
+        if local is None:
+            made = self.emit(i, shape, [part.local for part in given])
+        else:
+            made = local(self, i, given, shape, chosen)
+        value = self.unpacked(made, i.shape, iter(tilings))
+        if axes.combined.isdisjoint(chosen.axes):
+            return value
+        return (combine or _added)(self, i, value, axes, chosen)
+
+    def summed(self, part: Part, axes: Axes, chosen: Chosen, opcode: str, wanted: Tiling | None) -> Part:
+        """The result of partial ones, which may be of a wider type, under an operation."""
+        combine = self.work.combiner(opcode, part.local.shape.element_type)
+        made = self.all_reduced(part, axes, chosen, combine, wanted)
+        kind = part.shape.element_type
+        if made.local.shape.element_type == kind:
+            return made
+        return Part(self.build.convert(made.local, kind), made.shape, made.tiling)
+
+    def all_reduced(
+        self, part: Part, axes: Axes, chosen: Chosen, combine: Computation, wanted: Tiling | None
+    ) -> Part:
+        """Partial results of all devices along the axes that are combined: where the result is wanted in tiles along
+        the same axis, each device gets its own."""
+        groups = self.groups(axes, chosen)
+        scattered = scattering(axes, chosen, axes.results[0], wanted) if wanted is not None else None
+        if scattered is None:
+            (x,) = self.all_reduce([part.local], groups, combine)
+            return Part(x, part.shape, part.tiling)
+        d, axis = scattered
+        tiling = part.tiling.with_axis(d, axis)
+        x = self.grown(part.local, d, tiling.local(part.shape).dimensions[d] * axis.count)
+        return Part(self.reduce_scatter(x, d, groups, combine), part.shape, tiling)
+
+    def groups(self, axes: Axes, chosen: Chosen) -> tuple[tuple[int, ...], ...]:
+        """The devices whose partial results belong together."""
+        labels = sorted(chosen.axes)
+        over = [n for n, label in enumerate(labels) if label in axes.combined]
+        return chosen.tiling(tuple(labels)).groups(over)
+
+
+def _added(p: Partitioner, i: Instruction, value: Value, axes: Axes, chosen: Chosen) -> Value:
+    assert isinstance(value, Part)
+    wanted = p.wanted(i)
+    return p.summed(value, axes, chosen, "add", wanted[0] if wanted else None)
+
+
+def partial_type(element_type: str) -> str:
+    """The type of partial sums: those of narrow floats are rounded once, after they were combined."""
+    row = ELEMENT_TYPES[element_type]
+    return "f32" if row.is_float and row.bits < 32 else element_type

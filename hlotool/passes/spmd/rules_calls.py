@@ -1,0 +1,85 @@
+"""Partitioning of custom calls, and of collectives that the program has itself.
+
+A program may say itself what each device does, between ``SPMDFullToShardShape`` and ``SPMDShardToFullShape``: there it
+has collectives of its own.
+"""
+
+from __future__ import annotations
+
+from hlotool.evaluate.xla_annotations import is_annotation, is_sink
+from hlotool.ir import Instruction
+from hlotool.passes.spmd.axes import Axes
+from hlotool.passes.spmd.partitioner import Partitioner, Rule, refusal
+from hlotool.passes.spmd.tiling import manual, replicated
+from hlotool.passes.spmd.values import Part, Value, parts_of
+
+__all__ = ["RULES"]
+
+_BORDERS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
+
+
+def _custom_call(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    target = i.attributes["custom_call_target"]
+    if target in _BORDERS:
+        return _border(p, i, values)
+    if is_annotation(i):
+        return values[0]
+    if is_sink(i):
+        made = p.emit(i, i.shape, [p.packed(value) for value in values])
+        return p.unpacked(made, i.shape, iter([replicated(0, p.devices) for _ in i.shape.leaves()]))
+    alone = any(part.tiling.is_manual for value in values for part in parts_of(value))
+    if i.attributes.get("custom_call_has_side_effect") and not alone:
+        raise refusal(i, "it has side effects, which every device would have")
+    return None
+
+
+def _border(p: Partitioner, i: Instruction, values: list[Value]) -> Value:
+    """What a device has stays as it is: it is the whole of an array of its own, or a part of one of all devices."""
+    (given,) = values
+    wanted = p.wanted(i)
+    if wanted is None or not isinstance(given, Part):
+        raise refusal(i, "it has no sharding")
+    (tiling,) = wanted
+    shape = tiling.local(i.shape)
+    if not shape.compatible(given.local.shape):
+        raise refusal(i, f"a device has {given.local.shape}, and {shape} of the result")
+    return Part(given.local, i.shape, tiling)
+
+
+def _is_own(p: Partitioner, i: Instruction, values: list[Value]) -> None:
+    """Refuse a collective among devices whose operands are parts of arrays of all devices."""
+    among = i.attributes.get("channel_id") is not None
+    if among and not any(part.tiling.is_manual for value in values for part in parts_of(value)):
+        raise refusal(i, "it is among devices, outside of what a program says for each of them")
+
+
+def _each(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    _is_own(p, i, values)
+    labels = [tuple(range(o.shape.rank)) for o in i.operands]
+    if len({o.shape.dimensions for o in i.operands}) > 1:
+        return None
+    return p.divided(i, values, Axes(tuple(labels), tuple(labels)))
+
+
+def _along(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """All dimensions but the one that is gathered or scattered."""
+    _is_own(p, i, values)
+    gone = i.attributes.get("dimensions") or ()
+    rank = i.operands[0].shape.rank
+    labels = tuple([None if d in gone or not gone else d for d in range(rank)])
+    if any(o.shape.rank != rank for o in i.operands):
+        return None
+    return p.divided(i, values, Axes((labels,) * len(values), (labels,) * len(list(i.shape.leaves()))))
+
+
+def _partition_id(p: Partitioner, i: Instruction, values: list[Value]) -> Value:
+    """Every device has another number."""
+    return Part(p.emit(i, i.shape, []), i.shape, manual(0, p.devices))
+
+
+RULES: dict[str, Rule] = {
+    "custom-call": _custom_call,
+    "partition-id": _partition_id,
+    **dict.fromkeys(("all-reduce", "collective-permute", "collective-broadcast"), _each),
+    **dict.fromkeys(("all-gather", "reduce-scatter", "all-to-all"), _along),
+}

@@ -1,0 +1,190 @@
+"""Partitioning of products and of linear algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import prod
+
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, byte_size
+from hlotool.ir.attributes import ConvDimensionNumbers
+from hlotool.passes.spmd.axes import Axes, Chosen
+from hlotool.passes.spmd.halo import Piece, halo_elements, piece_of, row_elements
+from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
+from hlotool.passes.spmd.tiling import Axis, tile_size
+from hlotool.passes.spmd.values import Part, Value
+
+__all__ = ["RULES"]
+
+
+def _dot(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Dimensions of batch and free ones are independent; along those that are contracted, devices have partial sums."""
+    a = i.attributes
+    sides = []
+    label = 0
+    batch = range(len(a.get("lhs_batch_dims") or ()))
+    contracted = range(len(batch), len(batch) + len(a.get("lhs_contracting_dims") or ()))
+    label = contracted.stop
+    free: list[int] = []
+    for side, operand in zip(("lhs", "rhs"), i.operands, strict=True):
+        labels: dict[int, int] = dict(zip(a.get(f"{side}_batch_dims") or (), batch, strict=True))
+        labels |= dict(zip(a.get(f"{side}_contracting_dims") or (), contracted, strict=True))
+        for d in range(operand.shape.rank):
+            if d not in labels:
+                labels[d] = label
+                free.append(label)
+                label += 1
+        sides.append(tuple([labels[d] for d in range(operand.shape.rank)]))
+    together = prod([i.operands[0].shape.dimensions[d] for d in a.get("lhs_contracting_dims") or ()])
+    result = (*batch, *free)
+
+    def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
+        given = []
+        for part, labels in zip(parts, sides, strict=True):
+            given.append(p.masked(part, [d for d, label in enumerate(labels) if label in contracted]))
+        return p.emit(i, _partial(i, shape, contracted, chosen), given)
+
+    work = 2 * i.shape.size * together
+    over = frozenset(contracted) if _adds_up(i) else frozenset[int]()
+    given = [tuple([None if label in contracted and label not in over else label for label in side]) for side in sides]
+    return p.divided(i, values, Axes((given[0], given[1]), (result,), over, work=work), local)
+
+
+def _adds_up(i: Instruction) -> bool:
+    """Whether partial sums may be added: those of floats that become integers are rounded once alone."""
+    whole = ELEMENT_TYPES[i.shape.element_type].is_float or ELEMENT_TYPES[i.shape.element_type].is_complex
+    return whole or not any(ELEMENT_TYPES[o.shape.element_type].is_float for o in i.operands)
+
+
+def _partial(i: Instruction, shape: Shape, contracted: Iterable[int], chosen: Chosen) -> Shape:
+    """The shape of what a device computes, in a wider type where that is a partial sum."""
+    if i.attributes.get("algorithm") is not None or not any(label in chosen.axes for label in contracted):
+        return shape
+    return shape.with_type(partial_type(shape.element_type))
+
+
+# ---- convolutions
+
+
+def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Batch and output features are independent, input features are contracted; along dimensions of space, a device
+    gets from its neighbours what its windows reach into."""
+    labels: ConvDimensionNumbers = i.attributes["dim_labels"]
+    window: Window = i.attributes.get("window", Window())
+    groups = i.attributes.get("feature_group_count", 1)
+    batches = i.attributes.get("batch_group_count", 1)
+    base, kernel = (o.shape for o in i.operands)
+    batch, features, contracted, first = 0, 1, 2, 3
+    lhs: list[int | None] = [None] * base.rank
+    rhs: list[int | None] = [None] * kernel.rank
+    out: list[int | None] = [None] * i.shape.rank
+    divides: dict[int, int] = {}
+    if batches == 1:
+        lhs[labels.input_batch] = out[labels.output_batch] = batch
+        rhs[labels.kernel_output_feature] = out[labels.output_feature] = features
+    if groups > 1:
+        # whole groups: their features of the base and of the result
+        lhs[labels.input_feature] = features
+        divides[features] = groups
+    else:
+        lhs[labels.input_feature] = rhs[labels.kernel_input_feature] = contracted if _adds_up(i) else None
+    for n, row in enumerate(window.dimensions):
+        if row.base_dilation == 1 and batches == 1:
+            lhs[labels.input_spatial[n]] = out[labels.output_spatial[n]] = first + n
+
+    def piece(n: int, axis: Axis) -> Piece:
+        row = window.dimensions[n]
+        tile = tile_size(i.shape.dimensions[labels.output_spatial[n]], axis.count)
+        starts = tuple([c * tile * row.stride - row.padding_low for c in range(axis.count)])
+        return Piece(starts, (tile - 1) * row.stride + row.dilated_size)
+
+    def halo(label: int, axis: Axis) -> int | None:
+        if label < first:
+            return 0
+        d = labels.input_spatial[label - first]
+        size = base.dimensions[d]
+        found = halo_elements(piece(label - first, axis), size, axis, row_elements(base.dimensions, d))
+        return None if found is None else found * byte_size(base.element_type)
+
+    def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
+        image, weights = parts
+        x = p.masked(image, [labels.input_feature] if groups == 1 else [])
+        y = p.masked(weights, [labels.kernel_input_feature] if groups == 1 else [])
+        rows = list(window.dimensions)
+        for n, row in enumerate(rows):
+            if first + n not in chosen.axes:
+                continue
+            axis, d = chosen.axes[first + n], labels.input_spatial[n]
+            own = piece(n, axis)
+            x = piece_of(p, image, x, d, own)
+            x = p.within(x, d, [own.starts[c] for c in axis.places], base.dimensions[d])
+            rows[n] = replace(row, padding_low=0, padding_high=0)
+        changed = {"window": Window(tuple(rows))} if rows else {}
+        if groups > 1 and features in chosen.axes:
+            changed["feature_group_count"] = groups // chosen.axes[features].count
+        return p.emit(i, _partial(i, shape, [contracted], chosen), [x, y], **changed)
+
+    work = 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[labels.kernel_output_feature])
+    combined = frozenset({contracted} if groups == 1 else ())
+    axes = Axes((tuple(lhs), tuple(rhs)), (tuple(out),), combined, divides, halo, work)
+    return p.divided(i, values, axes, local)
+
+
+# ---- linear algebra and transforms of last dimensions
+
+
+def _leading(count: int, rank: int) -> tuple[int | None, ...]:
+    """All dimensions but the last `count` are independent."""
+    return (*range(rank - count), *(None,) * count)
+
+
+def _cholesky(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    labels = _leading(2, i.shape.rank)
+    return p.divided(i, values, Axes((labels,), (labels,), work=i.shape.size * i.shape.dimensions[-1]))
+
+
+def _triangular_solve(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Right sides are independent, too."""
+    rank = i.shape.rank
+    matrix = _leading(2, rank)
+    sides = [*matrix]
+    sides[rank - 1 if i.attributes.get("left_side", False) else rank - 2] = rank
+    work = i.shape.size * i.operands[0].shape.dimensions[-1]
+    return p.divided(i, values, Axes((matrix, tuple(sides)), (tuple(sides),), work=work))
+
+
+def _fft(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    labels = _leading(len(i.attributes["fft_length"]), i.shape.rank)
+    return p.divided(i, values, Axes((labels,), (labels,)))
+
+
+def _topk(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    labels = _leading(1, i.operands[0].shape.rank)
+    return p.divided(i, values, Axes((labels,), (labels,) * len(list(i.shape.leaves()))))
+
+
+# ---- batch norm
+
+
+def _batch_norm(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Features are independent; where mean and variance are operands, everything is."""
+    feature = i.attributes["feature_index"]
+    rank = i.operands[0].shape.rank
+    everything = i.opcode == "batch-norm-inference"
+    large = tuple([d if everything or d == feature else None for d in range(rank)])
+    operands = tuple([large if o.shape.rank == rank else (feature,) for o in i.operands])
+    results = tuple([large if leaf.rank == rank else (feature,) for leaf in i.shape.leaves()])
+    if rank == 1:
+        return None
+    return p.divided(i, values, Axes(operands, results))
+
+
+RULES: dict[str, Rule] = {
+    "dot": _dot,
+    "convolution": _convolution,
+    "cholesky": _cholesky,
+    "triangular-solve": _triangular_solve,
+    "fft": _fft,
+    "topk": _topk,
+    **dict.fromkeys(("batch-norm-training", "batch-norm-inference", "batch-norm-grad"), _batch_norm),
+}

@@ -1,0 +1,179 @@
+"""Partitioning of reductions, of windows, and of sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hlotool.analysis.reducers import choice
+from hlotool.evaluate.combiner import combiners_of
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, WindowDimension, byte_size, tuple_shape
+from hlotool.passes.dynamic.dynamic_values import neutral
+from hlotool.passes.spmd.axes import Axes, Chosen
+from hlotool.passes.spmd.halo import Piece, halo_elements, piece_of, row_elements
+from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
+from hlotool.passes.spmd.tiling import Axis, tile_size
+from hlotool.passes.spmd.values import Part, Value, parts_of, rebuilt
+
+__all__ = ["RULES", "neutral_of"]
+
+
+def neutral_of(i: Instruction) -> list[tuple[str, complex]] | None:
+    """The operations of a reducer and what each of them leaves as it is; None of a reducer that is not one operation
+    on each pair of its numbers."""
+    kinds = [leaf.element_type for leaf in i.shape.leaves()]
+    found = []
+    for combiner in combiners_of(i.attributes["to_apply"]) or ():
+        value = _neutral(combiner.opcode, combiner.element_type)
+        if value is None:
+            return None
+        found.append((combiner.opcode, combiner.element_type, value))
+    if [kind for _, kind, _ in found] != kinds:
+        return None
+    return [(opcode, value) for opcode, _, value in found]
+
+
+def _neutral(opcode: str, kind: str) -> complex | None:
+    if ELEMENT_TYPES[kind].is_complex:
+        return {"add": 0j, "multiply": 1 + 0j}.get(opcode)
+    return neutral(opcode, kind)
+
+
+def _combines(i: Instruction) -> bool:
+    """Whether partial results can be combined: what a reduction starts from counts as often as it is reduced again,
+    which makes no difference to one that chooses."""
+    return neutral_of(i) is not None or choice(i.attributes["to_apply"]) is not None
+
+
+def _reduce(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Along dimensions that are reduced, devices have partial results: those of an operation that is known are combined
+    by all-reduce, and what the reduction starts from counts once; those that choose are gathered and reduced again."""
+    half = len(values) // 2
+    gone = tuple(i.attributes["dimensions"])
+    rank = i.operands[0].shape.rank
+    combines = _combines(i)
+    every = tuple([d if combines or d not in gone else None for d in range(rank)])
+    kept = tuple([d for d in range(rank) if d not in gone])
+    known = neutral_of(i)
+    work = i.operands[0].shape.size * half
+    axes = Axes((*(every,) * half, *((),) * half), (kept,) * half, frozenset(gone if combines else ()), work=work)
+
+    def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
+        arrays, starts = parts[:half], [part.local for part in parts[half:]]
+        over = [d for d in gone if d in chosen.axes]
+        if over and known is not None:
+            kinds = [part.shape.element_type for part in parts[half:]]
+            starts = [p.build.scalar_constant(v, kind) for (_, v), kind in zip(known, kinds, strict=True)]
+        given = [p.masked(part, over, start) for part, start in zip(arrays, starts, strict=True)]
+        if len(over) and half == 1 and known is not None and known[0][0] in ("add", "multiply"):
+            kind = partial_type(shape.element_type)
+            if kind != shape.element_type:
+                given, starts = [p.build.convert(x, kind) for x in given], [p.build.convert(x, kind) for x in starts]
+                return p.emit(i, shape.with_type(kind), [*given, *starts], to_apply=p.work.combiner(known[0][0], kind))
+        return p.emit(i, shape, [*given, *starts])
+
+    def combine(p: Partitioner, i: Instruction, value: Value, axes: Axes, chosen: Chosen) -> Value:
+        parts = list(parts_of(value))
+        initial = [p.packed(p.whole(one)) for one in values[half:]]
+        if known is None:
+            return _again(p, i, value, initial, axes, chosen)
+        wanted = p.wanted(i)
+        found = []
+        for n, (part, (opcode, least), start) in enumerate(zip(parts, known, initial, strict=True)):
+            target = wanted[n] if wanted is not None else None
+            made = p.summed(part, axes, chosen, opcode, target)
+            if start.opcode != "constant" or start.literal.number != least:
+                more = p.build.broadcast(start, (), made.local.shape.dimensions) if made.tiling.rank else start
+                made = replace(made, local=p.build.binary(opcode, more, made.local))
+            found.append(made)
+        return rebuilt(i.shape, iter(found))
+
+    return p.divided(i, values, axes, local, combine)
+
+
+def _again(
+    p: Partitioner, i: Instruction, value: Value, initial: Sequence[Instruction], axes: Axes, chosen: Chosen
+) -> Value:
+    """Partial results side by side, along a new first dimension, which is reduced."""
+    groups = p.groups(axes, chosen)
+    rows = []
+    for part in parts_of(value):
+        row = p.build.reshape(part.local, (1, *part.local.shape.dimensions))
+        rows.append(p.all_gather(row, 0, groups))
+    parts = list(parts_of(value))
+    shapes = [part.local.shape for part in parts]
+    shape = tuple_shape(shapes) if i.shape.is_tuple else shapes[0]
+    made = p.emit(i, shape, [*rows, *initial], dimensions=(0,))
+    return p.unpacked(made, i.shape, iter([part.tiling for part in parts]))
+
+
+# ---- windows
+
+
+def _window(i: Instruction) -> tuple[WindowDimension, ...]:
+    rank = i.operands[0].shape.rank
+    written: Window = i.attributes.get("window") or Window((WindowDimension(1),) * rank)
+    return written.dimensions
+
+
+def _reduce_window(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """A device gets from its neighbours what its windows reach into."""
+    half = len(values) // 2
+    base = i.operands[0].shape
+    made = next(i.shape.leaves())
+    window = _window(i)
+    labels = tuple([d if row.base_dilation == 1 else None for d, row in enumerate(window)])
+    width = sum([byte_size(o.shape.element_type) for o in i.operands[:half]])
+
+    def piece(d: int, axis: Axis) -> Piece:
+        row, tile = window[d], tile_size(made.dimensions[d], axis.count)
+        starts = tuple([c * tile * row.stride - row.padding_low for c in range(axis.count)])
+        return Piece(starts, (tile - 1) * row.stride + row.dilated_size)
+
+    def halo(d: int, axis: Axis) -> int | None:
+        if window[d].is_trivial:
+            return 0
+        found = halo_elements(piece(d, axis), base.dimensions[d], axis, row_elements(base.dimensions, d))
+        return None if found is None else found * width
+
+    def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
+        rows = list(window)
+        arrays = [part.local for part in parts[:half]]
+        for d in sorted(chosen.axes):
+            if window[d].is_trivial:
+                continue
+            axis = chosen.axes[d]
+            own = piece(d, axis)
+            places = [own.starts[c] for c in axis.places]
+            for n, part in enumerate(parts[:half]):
+                x = piece_of(p, part, arrays[n], d, own)
+                arrays[n] = p.within(x, d, places, base.dimensions[d], parts[half + n].local)
+            rows[d] = replace(window[d], padding_low=0, padding_high=0)
+        return p.emit(i, shape, [*arrays, *[part.local for part in parts[half:]]], window=Window(tuple(rows)))
+
+    axes = Axes((*(labels,) * half, *((),) * half), (labels,) * half, halo=halo)
+    return p.divided(i, values, axes, local)
+
+
+def _select_and_scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Dimensions without windows are independent."""
+    labels = tuple([d if row.is_trivial else None for d, row in enumerate(_window(i))])
+    return p.divided(i, values, Axes((labels, labels, ()), (labels,)))
+
+
+# ---- sorts
+
+
+def _sort(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    (along,) = i.attributes["dimensions"]
+    labels = tuple([d if d != along else None for d in range(i.operands[0].shape.rank)])
+    count = len(values)
+    return p.divided(i, values, Axes((labels,) * count, (labels,) * count, work=i.operands[0].shape.size * 8))
+
+
+RULES: dict[str, Rule] = {
+    "reduce": _reduce,
+    "reduce-window": _reduce_window,
+    "select-and-scatter": _select_and_scatter,
+    "sort": _sort,
+}

@@ -1,0 +1,155 @@
+"""Programs over MPI, with every implementation that is here (`tests/mpi.py`): what they compute, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ROOT, Run
+from mpi import Job, job, pythons
+
+from hlotool.devices.mpi.control import Standing, Wait, vain_waits
+from hlotool.devices.mpi.groups import homes_of
+from hlotool.ir import InputError
+from hlotool.ir.devices import Topology
+
+SUM = """HloModule sum, replica_count=3
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY main {
+  x = f32[2] parameter(0)
+  ROOT s = f32[2] all-reduce(x), to_apply=add
+}
+"""
+
+needs_mpi = pytest.mark.skipif(not pythons(), reason="needs mpi4py and mpiexec")
+
+
+@pytest.fixture(params=pythons() or ["none"])
+def python(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def said(done: Job) -> str:
+    return f"{done.stdout}\n{done.stderr}"
+
+
+# ---- what they compute
+
+
+@needs_mpi
+def test_collectives_mean_what_they_mean_among_threads(python: str) -> None:
+    """The tests of `test_devices`: devices on two ranks, several on one, reductions in the order of the devices."""
+    done = job(python, 2, ROOT / "tests" / "mpi_cases.py")
+    assert done.returncode == 0, said(done)
+    assert re.search(r"100%|\d+ passed", done.stdout), said(done)
+
+
+MODELS = ROOT / "samples" / "cluster"
+
+
+@needs_mpi
+@pytest.mark.parametrize(("model", "ranks"), [
+    ("data_parallel_step", 2), ("data_parallel_step", 8), ("tensor_parallel_block", 2), ("tensor_parallel_block", 4),
+])  # fmt: skip
+def test_models_of_eight_devices(model: str, ranks: int, python: str, tmp_path: Path, hlotool: Run) -> None:
+    """The bits of eight threads, on any number of ranks, and what XLA computes, within the tolerance."""
+    if ranks > 2 and python != pythons()[0]:
+        pytest.skip("one implementation with so many ranks is enough")
+    arrays, here, there = MODELS / f"{model}.npz", tmp_path / "here.npz", tmp_path / "there.npz"
+    command = ["run", MODELS / f"{model}.hlo", "--inputs", arrays, "--compare", arrays]
+    alone = hlotool(*command, "-o", here)
+    assert alone.returncode == 0, alone.stderr
+    done = job(python, ranks, "-m", "hlotool", *command, "--devices", "mpi", "-o", there)
+    assert (done.returncode, done.stdout) == (0, alone.stdout), said(done)
+    with np.load(here) as first, np.load(there) as second:
+        assert sorted(first.files) == sorted(second.files)
+        assert [name for name in first.files if first[name].tobytes() != second[name].tobytes()] == []
+
+
+@needs_mpi
+def test_ranks_write_files_of_their_own(python: str, tmp_path: Path) -> None:
+    path = tmp_path / "sum.hlo"
+    path.write_text(SUM)
+    options = ["--devices", "mpi", "--input", "x=1,2", "--fast-collectives", "--assignment", "1,0,1", "--log-ranks"]
+    done = job(python, 2, "-m", "hlotool", "run", path, *options, "-o", tmp_path / "part-{rank}.npz")
+    assert done.returncode == 0, said(done)
+    for rank, names in enumerate([["out0@1"], ["out0@0", "out0@2"]]):
+        with np.load(tmp_path / f"part-{rank}.npz") as part:
+            assert {name: part[name].tolist() for name in part.files} == {name: [3, 6] for name in names}
+
+
+# ---- how they fail
+
+CAUSES = {
+    "raise": r"error: rank 1: c: custom call 'test_trouble' failed: ValueError: not today",
+    "kill": r"error: rank 1 has died: its process \d+ on \S+ is gone; rank 0 waits in second",
+    "timeout": r"error: rank [01]: \w+: stopped: the time limit of 1 s is over",  # of a run that may have got anywhere
+    "deadlock": r"error: here: the devices wait in vain: device 0 \(rank 0\) waits in here for device 1, "
+    r"device 1 has ended",
+    "mismatch": r"error: here: the devices wait in vain: device 0 \(rank 0\) waits in here for device 1, "
+    r"device 1 \(rank 1\) waits in there for device 0",
+    "module": r"error: rank 1: the module is not what rank 0 has",
+    "options": r"error: rank 1: the options are not what rank 0 has",
+}  # fmt: skip
+
+
+@needs_mpi
+@pytest.mark.parametrize("what", CAUSES)
+def test_a_failure_ends_all_ranks(what: str, python: str, tmp_path: Path) -> None:
+    """With exit code 5, and one message, which the lowest rank that lives prints."""
+    done = job(python, 2, ROOT / "tests" / "mpi_failures.py", what, tmp_path)
+    found: list[dict[str, Any]] = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
+    first, second = found
+    assert first["code"] == 5, said(done)
+    assert re.fullmatch(f"{CAUSES[what]}\n", first["err"]), first["err"]
+    assert (second["code"], second["err"]) == ((-9 if what == "kill" else 5), "")
+    assert first["out"] == second["out"] == ""
+
+
+# ---- without MPI
+
+
+def test_devices_are_spread_in_blocks() -> None:
+    assert homes_of(Topology(2, 4), 2, None) == (0, 0, 0, 0, 1, 1, 1, 1)
+    assert homes_of(Topology(5), 3, None) == (0, 0, 1, 1, 2)
+    assert homes_of(Topology(4), 2, (0, 1, 0, 1)) == (0, 1, 0, 1)
+    with pytest.raises(InputError, match="3 ranks for 2 replicas and 1 partition: there are no more than 2 devices"):
+        homes_of(Topology(2), 3, None)
+    for wrong in ((0, 1, 2, 3), (0, 0, 0, 0), (0, 1, 0)):
+        with pytest.raises(InputError, match="has to name one of the ranks 0 to 1 for each of 4 devices"):
+            homes_of(Topology(4), 2, wrong)
+
+
+def standing(device: int, wait: Wait | None, been: dict[str, int], idle: bool = True) -> Standing:
+    return Standing(
+        progress=7, idle=idle, waits={} if wait is None else {device: wait}, ended=() if wait else (device,),
+        been={(device, place): times for place, times in been.items()},
+    )  # fmt: skip
+
+
+def wait(name: str, place: str, times: int, *devices: int) -> Wait:
+    return Wait(name=name, place=place, times=times, devices=devices)
+
+
+def test_when_devices_wait_in_vain() -> None:
+    """Only where somebody is missing everywhere: who has all others there, goes on soon."""
+    at_a, at_b = wait("a", "A", 2, 0, 1), wait("b", "B", 1, 0, 1)
+    both = [standing(0, at_a, {"A": 2}), standing(1, at_b, {"A": 1, "B": 1})]
+    assert vain_waits(both) == (
+        "a: the devices wait in vain: device 0 (rank 0) waits in a for device 1, "
+        "device 1 (rank 1) waits in b for device 0"
+    )
+    assert vain_waits([both[0], standing(1, at_a, {"A": 2})]) == ""
+    assert vain_waits([both[0], standing(1, at_b, {"A": 1, "B": 1}, idle=False)]) == ""
+    assert "device 1 has ended" in vain_waits([both[0], standing(1, None, {"A": 1})])
+    assert vain_waits([standing(0, None, {}), standing(1, None, {})]) == ""

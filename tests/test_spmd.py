@@ -1,0 +1,213 @@
+"""The partitioner: a partitioned module gives what the module gives, whatever the shardings."""
+
+from __future__ import annotations
+
+from math import exp, log
+from random import Random
+
+import numpy as np
+import pytest
+import semantics.families  # noqa: F401
+from partitioning import annotate, differences, outputs_of, partitioned, random_sharding
+from semantics.check import draw
+from semantics.sample import FAMILIES
+from survey_partition import beside_xla
+
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.evaluate.truth import bounded_results
+from hlotool.harness.shards import joined, shards
+from hlotool.ir import InputError, Module, UnsupportedError, array
+from hlotool.ir.opcodes import OPCODES
+from hlotool.passes.spmd.partition import RULES, partition_module
+from hlotool.passes.spmd.tiling import of_sharding, sharding_of
+from hlotool.text.parser import parse
+from hlotool.text.printer import print_module
+
+_EXCHANGES = ("collective", "feed", "async")
+OWN = sorted(
+    opcode for opcode in RULES
+    if opcode in FAMILIES and "elementwise" not in OPCODES[opcode].traits and OPCODES[opcode].group not in _EXCHANGES
+)  # fmt: skip
+OTHERS = sorted(
+    opcode for opcode in FAMILIES if opcode not in OWN and OPCODES[opcode].group not in _EXCHANGES
+)
+
+
+def _check(module: Module, devices: int, seed: int, arrays: list[np.ndarray]) -> None:
+    new = partitioned(module, devices)
+    got = outputs_of(module, new, arrays, devices)
+    why = differences(module, got, arrays, None)
+    if why == "other bytes":
+        why = differences(module, got, arrays, bounded_results(module, arrays))
+    assert not why, f"{why}\n{print_module(module)}\n{print_module(new)}"
+
+
+def _drawn(opcode: str, seed: int) -> None:
+    """An instruction on operands with random shardings, over 2, 4 or 8 devices."""
+    rng = Random(f"{opcode} {seed}")
+    family = rng.choice(FAMILIES[opcode])
+    sample = draw([(0, (family, rng.choice(family.types)))], rng.randrange(10**6))
+    module, devices = sample.module, rng.choice((2, 4, 8))
+    if "num_partitions" in module.attributes:
+        return
+    for i in module.entry:
+        if not i.shape.is_token and rng.random() < (0.85 if i.opcode == "parameter" else 0.5):
+            annotate(rng, i, devices)
+    arrays = sample.arguments(np.random.default_rng(seed))
+    refused = ""
+    try:
+        _check(module, devices, seed, arrays)
+    except UnsupportedError as error:
+        refused = str(error)
+    effects = any(i.attributes.get("custom_call_has_side_effect") for i in module.entry)
+    assert ("it has side effects" in refused) == effects, refused
+    assert effects or not refused
+
+
+@pytest.mark.parametrize("opcode", OWN)
+def test_an_opcode_with_a_rule(opcode: str) -> None:
+    for seed in range(6):
+        _drawn(opcode, seed)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_elementwise_opcodes_and_those_without_a_rule(part: int) -> None:
+    for opcode in OTHERS[part::4]:
+        _drawn(opcode, part)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_from_one_sharding_to_another(part: int) -> None:
+    """All steps of resharding: the same bytes, uneven tiles, copies and orders of devices included."""
+    for seed in range(part, 60, 4):
+        rng = Random(f"reshard {seed}")
+        devices = rng.choice((2, 4, 8))
+        sizes = [rng.choice((1, 2, 3, 5, 8, 12, 13)) for _ in range(rng.choice((1, 2, 2, 3)))]
+        text = f"s32[{','.join(map(str, sizes))}]"
+        module = parse(f"HloModule m\nENTRY e {{\n x = {text} parameter(0)\n ROOT y = {text} copy(x)\n}}")
+        for i in module.entry:
+            annotate(rng, i, devices)
+        _check(module, devices, seed, [np.arange(int(np.prod(sizes)), dtype=np.int32).reshape(sizes)])
+
+
+BORDERS = {  # operands and result: what devices have to get from others
+    "slice": ("f32[23]", "f32[9] slice(x), slice={[3:21:2]}"),
+    "pad": ("f32[10]", "f32[13] pad(x, one), padding=5_-2"),
+    "concatenate": ("f32[10]", "f32[30] concatenate(x, x, x), dimensions={0}"),
+    "reverse": ("f32[11]", "f32[11] reverse(x), dimensions={0}"),
+    "reduce-window": ("f32[17]", "f32[9] reduce-window(x, one), window={size=4 stride=2 pad=1_2}, to_apply=add"),
+    "dilated": ("f32[17]", "f32[13] reduce-window(x, one), window={size=3 rhs_dilate=2}, to_apply=add"),
+    "cumulative": ("f32[17]", "f32[17] reduce-window(x, one), window={size=17 pad=16_0}, to_apply=add"),
+}
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
+@pytest.mark.parametrize("name", BORDERS)
+def test_pieces_of_neighbours(name: str, devices: int) -> None:
+    given, made = BORDERS[name]
+    module = parse(
+        "HloModule m\nadd {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n"
+        f"ENTRY e {{\n x = {given} parameter(0), sharding={{devices=[{devices}]<=[{devices}]}}\n"
+        f" one = f32[] constant(0)\n ROOT y = {made}, sharding={{devices=[{devices}]<=[{devices}]}}\n}}"
+    )
+    size = module.entry.parameters[0].shape.dimensions
+    _check(module, devices, 0, [np.random.default_rng(0).normal(size=size).astype(np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "window", "size", "out"),
+    [(3, "size=3 pad=1_1", 17, 17), (4, "size=4 stride=2 pad=2_3", 19, 11), (2, "size=2 rhs_dilate=3", 16, 13)],
+)
+def test_space_of_a_convolution(kernel: int, window: str, size: int, out: int) -> None:
+    """Windows reach into the tiles of neighbours, which are exchanged, not gathered."""
+    tiles = "sharding={devices=[1,4,1]<=[4]}"
+    module = parse(
+        f"HloModule m\nENTRY e {{\n x = f32[2,{size},3] parameter(0), {tiles}\n k = f32[{kernel},3,5] parameter(1)\n"
+        f" ROOT y = f32[2,{out},5] convolution(x, k), window={{{window}}}, dim_labels=b0f_0io->b0f, {tiles}\n}}"
+    )
+    generator = np.random.default_rng(0)
+    arrays = [generator.normal(size=p.shape.dimensions).astype(np.float32) for p in module.entry.parameters]
+    _check(module, 4, 0, arrays)
+    assert "all-gather" not in partitioned(module, 4).opcodes()
+
+
+def test_memory_of_a_device() -> None:
+    """Parameters, results and what is between them are tiles."""
+    module = parse(
+        "HloModule m\nENTRY e {\n x = f32[80,16] parameter(0), sharding={devices=[8,1]<=[8]}\n"
+        " w = f32[16,16] parameter(1)\n d = f32[80,16] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT t = f32[80,16] tanh(d), sharding={devices=[8,1]<=[8]}\n}"
+    )
+    new = partitioned(module, 8)
+    sizes = {i.opcode: i.shape.dimensions for i in new.entry}
+    assert (sizes["dot"], sizes["tanh"]) == ((10, 16), (10, 16))
+    assert not {"all-gather", "all-reduce"} & new.opcodes()
+
+
+@pytest.mark.parametrize("rows", [16, 13])
+def test_native_code_of_a_partitioned_module(rows: int) -> None:
+    module = parse(
+        f"HloModule m\nENTRY e {{\n x = f32[{rows},8] parameter(0), sharding={{devices=[4,1]<=[4]}}\n"
+        f" w = f32[{rows},5] parameter(1), sharding={{devices=[4,1]<=[4]}}\n"
+        " ROOT d = f32[8,5] dot(x, w), lhs_contracting_dims={0}, rhs_contracting_dims={0},"
+        " sharding={devices=[4,1]<=[4]}\n}"
+    )
+    generator = np.random.default_rng(0)
+    arrays = [generator.normal(size=p.shape.dimensions).astype(np.float32) for p in module.entry.parameters]
+    got = outputs_of(module, partitioned(module, 4), arrays, 4, backend="cpu")
+    assert not differences(module, got, arrays, bounded_results(module, arrays))
+
+
+def test_tilings_and_shardings_say_the_same() -> None:
+    for seed in range(50):
+        rng = Random(seed)
+        shape = array("f32", [rng.choice((1, 3, 8)) for _ in range(rng.choice((1, 2, 3)))])
+        sharding = random_sharding(rng, shape, 8)
+        tiling = of_sharding(sharding, shape.rank, 8)
+        assert of_sharding(sharding_of(tiling), shape.rank, 8) == tiling
+        x = np.arange(shape.size, dtype=np.float32).reshape(shape.dimensions)
+        assert (joined(shards(x, sharding, 8), sharding, x.shape) == x).all()
+
+
+def test_bytes_of_collectives_beside_xla() -> None:
+    """At most a tenth more than XLA's partitioner, on the programs that JAX recorded."""
+    rows = list(beside_xla("", check=False))
+    assert len(rows) >= 10
+    assert exp(sum(log((mine + 1) / (theirs + 1)) for _, mine, theirs, _ in rows) / len(rows)) <= 1.1
+
+
+@pytest.mark.parametrize("name", ["mlp_tensor_parallel", "scan_layers", "conv_spatial", "embedding"])
+def test_programs_of_jax(name: str) -> None:
+    ((_, _, _, wrong),) = beside_xla(f"^{name}$")
+    assert not wrong
+
+
+def test_a_fallback_is_said_with_its_bytes() -> None:
+    module = parse(
+        "HloModule m\nENTRY e {\n x = c64[8] parameter(0), sharding={devices=[4]<=[4]}\n"
+        " ROOT y = c64[8] fft(x), fft_type=FFT, fft_length={8}\n}"
+    )
+    decisions = DecisionLog()
+    partitioned(module, 4, decisions)
+    (found,) = [d for d in decisions if d.rule == "fallback"]
+    assert dict(found.numbers) == {"bytes": 48}
+
+
+BAD = {
+    "for 4 partitions, not 2": ("HloModule m, num_partitions=4", "ROOT x = f32[2] parameter(0)"),
+    "over 4 devices, where there are 2": ("HloModule m", "ROOT x = f32[4] parameter(0), sharding={devices=[4]<=[4]}"),
+    "partitioned already": ('HloModule m, frontend_attributes={partitioned="true"}', "ROOT x = f32[2] parameter(0)"),
+    "among devices": (
+        "HloModule m", "x = f32[2] parameter(0)\n ROOT y = f32[4] all-gather(x), dimensions={0}, channel_id=1"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("why", BAD)
+def test_what_cannot_be_partitioned(why: str) -> None:
+    header, body = BAD[why]
+    module = parse(f"{header}\nENTRY e {{\n {body}\n}}")
+    before = print_module(module)
+    with pytest.raises((InputError, UnsupportedError), match=why):
+        partition_module(module, 2, DecisionLog())
+    assert print_module(module) == before
