@@ -68,6 +68,14 @@ ENTRY main {
   ROOT y = f32[64] convert(m)
 }
 """,
+    "product.hlo": """HloModule product
+
+ENTRY main {
+  x = f32[4,2]{1,0} parameter(0)
+  w = f32[2,2]{1,0} constant({{1, 2}, {3, 4}})
+  ROOT y = f32[4,2]{1,0} dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+""",
     "carrying.hlo": f"// pipeline: cse\n{SMALL}",
     "run.hlo": f"// RUN: hlotool run %s\n// CHECK: out0\n{ENDLESS}",
     "again.hlo": f"// RUN: hlotool run %s\n// CHECK: out0\n{ENDLESS}",
@@ -234,6 +242,12 @@ TABLE = {
     "passes": Row(main="cse", says="cse", stdin=False, json="--format json", kind="passes"),
     "profile": Row(main="FILE --runs 1", says="sum", steady=False, json="--format json", kind="profile",
                    codes={4: "unknown.hlo", 5: "FILE --runs 1 -o absent/out"}, endless="endless.hlo"),
+    "quantise": Row(
+        main="product.hlo --to int8-weights -o -", says="s8[2,2]", steady=False,
+        json="-o out.hlo --format json", kind="quantise",
+        codes={2: "product.hlo --to int8", 3: "product.hlo -o out.hlo", 4: "small.hlo --to bf16 -o out.hlo",
+               5: "product.hlo --to int8-weights -o absent/out"},
+    ),
     "query": Row(main="name==sum FILE", says="add(", json="--format json", kind="query",
                  codes={1: "name==nothing FILE"}),
     "reduce": Row(main="FILE --cmd 'grep -q nothing {}; test $? = 0'", says="HloModule", json="--format json",

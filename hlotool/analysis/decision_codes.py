@@ -4,7 +4,7 @@
 405x removal and constants, 406x and 407x loops and branches, 408x products, 409x layouts and copies, 41xx expansion,
 414x buffers, 416x operands of products, 417x tuned choices, 418x what runs side by side, 419x derivatives and batches,
 420x grids of graphics processors, 421x clusters of backends, 424x and 425x exchanges among devices, 427x shardings,
-428x partitioned programs.
+428x partitioned programs, 429x small numbers.
 Codes never change their meaning.  `example` is a module in which the choice is made by `pipeline`.
 """
 
@@ -635,6 +635,40 @@ _ROWS = (
           _main("x = f32[8,64] parameter(0)\nw = f32[64,8] parameter(1)\nROOT y = f32[8,8] dot(x, w), "
                 "lhs_contracting_dims={1}, rhs_contracting_dims={0}, operand_precision={highest,highest}"),
           "change-precision"),
+    _kind(4290, "rewrite fold-scales", "fold-scale", "weights are multiplied by the scales of their channels",
+          "A constant scale for each channel of the result, as a batch norm leaves it, went into constant weights.",
+          _main("x = f32[8,4] parameter(0)\nw = f32[4,2] constant({{1,2},{3,4},{5,6},{7,8}})\n"
+                f"d = f32[8,2] dot(x, w), {_BY_ROWS}\ns = f32[2] constant({{2, 3}})\n"
+                "b = f32[8,2] broadcast(s), dimensions={1}\nROOT y = f32[8,2] multiply(d, b)")),
+    _kind(4291, "refuse fold-scales", "fold-overflow", "a scale stays where it is: weights times it are not finite",
+          "The product of a weight and the scale of its channel is infinite or NaN, which results need not be."),
+    _kind(4292, "rewrite integer-products", "integer", "a product multiplies stored numbers",
+          "Both operands are small numbers times scales.  The numbers are multiplied and added up (integers in s32, "
+          "small floats in f32), and the sums are scaled; what zero points add is taken off the sums.",
+          _main("a = s8[8,64] parameter(0)\nw = s8[64,8] parameter(1)\ns = f32[] constant(0.5)\n"
+                "sa = f32[8,64] broadcast(s), dimensions={}\nsw = f32[64,8] broadcast(s), dimensions={}\n"
+                "fa = f32[8,64] convert(a)\nfw = f32[64,8] convert(w)\nx = f32[8,64] multiply(fa, sa)\n"
+                f"y = f32[64,8] multiply(fw, sw)\nROOT d = f32[8,8] dot(x, y), {_BY_ROWS}")),
+    _kind(4293, "refuse integer-products", "not-integer", "a product of small numbers is computed in floats",
+          "Both operands are small numbers times scales, but a scale differs along a dimension that is summed over, a "
+          "zero point is in a place where it cannot be taken off the sums, or sums may not fit s32.",
+          _main("a = s8[8,64] parameter(0)\nw = s8[64,8] parameter(1)\ns = f32[64] parameter(2)\n"
+                "sa = f32[8,64] broadcast(s), dimensions={1}\nsw = f32[64,8] broadcast(s), dimensions={0}\n"
+                "fa = f32[8,64] convert(a)\nfw = f32[64,8] convert(w)\nx = f32[8,64] multiply(fa, sa)\n"
+                f"y = f32[64,8] multiply(fw, sw)\nROOT d = f32[8,8] dot(x, y), {_BY_ROWS}")),
+    _kind(4294, "rewrite quantise", "quantise", "a product is quantised",
+          "Its operands are stored as small numbers, with scales that come from calibration."),
+    _kind(4295, "refuse quantise", "kept", "a product is not quantised: it is to keep its type",
+          "The option --keep finds the name of the instruction, or its op_name."),
+    _kind(4296, "refuse quantise", "asked-for", "a product is not quantised: it asks for its precision",
+          "It has an algorithm, or an operand_precision of high or highest."),
+    _kind(4297, "refuse quantise", "unfit", "a product cannot be quantised",
+          "The reason says why: its type, weights that are not constant, a loop around it, whose values calibration "
+          "does not see, sums that may not fit s32, or weights that are no whole groups."),
+    _kind(4298, "refuse quantise", "accuracy", "a product is not quantised: the error would be too large",
+          "With --max-error: among the products whose rounding changes the results most, so many keep their type that "
+          "the error of the others is within the bound.  `error` is that of the module with this product alone "
+          "quantised."),
     _kind(4197, "rewrite grad", "differentiate", "a module computes gradients", "The entry returns the gradients of a "
           "scalar result by parameters; `given` instructions are `made` to so many.",
           _main("x = f32[3] parameter(0)\ny = f32[3] tanh(x)\nROOT d = f32[] dot(y, y), lhs_contracting_dims={0}, "

@@ -53,6 +53,7 @@ COMMANDS: dict[str, str] = {
     "optimise-app": "Choose how modules run best here; build the library, and an image that serves it.",
     "passes": "List passes and pipelines, or explain one.",
     "profile": "Show where the time goes: native time per instruction, trace, flame graph.",
+    "quantise": "Make products cheap: small numbers with scales, by calibration.",
     "query": "Find the instructions that an expression describes.",
     "reduce": "Cut a module down to what a crash, wrong numbers or a failing command needs.",
     "report": "Write a report: steps, drawings, decisions, times, cost and memory as pages.",

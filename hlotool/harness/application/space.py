@@ -23,7 +23,7 @@ PRECISIONS: Mapping[str, str] = {
 stay f32."""
 
 UNAVAILABLE: Mapping[str, str] = {
-    "precision int8": "quantise does not exist in this version",
+    "precision int8": "it takes inputs to calibrate with: give the module that quantise writes as FILE",
 }
 """Values that users ask for, and why they cannot be chosen."""
 
