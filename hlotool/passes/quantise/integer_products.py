@@ -17,7 +17,8 @@ from hlotool.passes.quantise.products import PRODUCTS, free_axes, take_place, te
 
 __all__ = ["MOST_SUM", "IntegerProducts", "largest_sum"]
 
-MOST_SUM = (1 << 31) - 1
+MOST_SUM = int(np.iinfo(np.int32).max)
+"""What a sum in s32 holds."""
 
 _SUMS = {"integer": "s32", "float": "f32"}
 
