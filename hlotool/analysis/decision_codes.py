@@ -656,7 +656,7 @@ _ROWS = (
                 "sa = f32[8,64] broadcast(s), dimensions={1}\nsw = f32[64,8] broadcast(s), dimensions={0}\n"
                 "fa = f32[8,64] convert(a)\nfw = f32[64,8] convert(w)\nx = f32[8,64] multiply(fa, sa)\n"
                 f"y = f32[64,8] multiply(fw, sw)\nROOT d = f32[8,8] dot(x, y), {_BY_ROWS}")),
-    _kind(4294, "rewrite quantise", "quantise", "a product is quantised",
+    _kind(4294, "rewrite *", "quantise", "a product is quantised",
           "Its operands are stored as small numbers, with scales that come from calibration."),
     _kind(4295, "refuse quantise", "kept", "a product is not quantised: it is to keep its type",
           "The option --keep finds the name of the instruction, or its op_name."),
