@@ -1105,6 +1105,16 @@ _NO_THRESHOLDS = {
     "_MUCH = 16": "when code that is profiled looks at the clock",
     "_MUCH_DATA = 4096": "when code that is profiled looks at the clock",
     "_TRIPS = 1000": "when code that is profiled looks at the clock",
+    "low >= -128": "what s8 holds",
+    "high < 128": "what s8 holds",
+    "high < 256": "what u8 holds",
+    "i.shape.dimensions[along] <= 1 << 24": "integers that f32 holds",
+    "len(found) + len(stack) > 4 * limit": "how long instructions are looked at",
+    "quicker >= seconds * (1 - 1e-09)": "rounding of sums of seconds",
+    "_MOST_CANDIDATES = 7": "how many ways to cut a program are looked at",
+    "_MOST_TILINGS = 200": "how many ways to exchange are looked at",
+    "_WORK_OF_A_BYTE = 64": "of the model of times",
+    "reached < best.get(step.to, (1 << 62, 0))": "what no cost comes to",
 }
 """Numbers by which nothing is planned, and what they are."""
 
