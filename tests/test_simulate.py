@@ -6,6 +6,7 @@ import json
 from math import ceil, log2
 
 import pytest
+from conftest import ROOT
 from json_schemas import check_json
 
 from hlotool.analysis.collective_formulas import (
@@ -302,6 +303,16 @@ def test_the_command(hlotool, tmp_path) -> None:
     assert (small.returncode, "does not fit" in small.stdout) == (1, True)
     assert hlotool("simulate", *words, "--topology", "torus(4)").returncode == 2
     assert hlotool("simulate", *words, "--curve", "8,wrong").returncode == 2
+
+
+def test_a_module_that_is_not_partitioned_is_told(hlotool) -> None:
+    file = ROOT / "tests" / "data" / "sharded" / "mlp_data_parallel.hlo"
+    words = ["simulate", str(file), "--chip", "1T,100G,1GiB"]
+    note = "nothing is exchanged although x.1 is cut among devices: it is probably not partitioned"
+    assert note in hlotool(*words).stderr
+    passes = "sharding-propagation,spmd-partitioner{partitions=8}"
+    partitioned = hlotool(*words, "-p", passes)
+    assert (partitioned.stderr, "all-reduce.1" in partitioned.stdout) == ("", True)
 
 
 def test_cost_and_report_list_exchanges(hlotool, tmp_path) -> None:
