@@ -12,6 +12,7 @@ from partitioning import annotate, differences, outputs_of, partitioned, random_
 from semantics.check import draw
 from semantics.sample import FAMILIES
 from survey_partition import beside_xla
+from survey_sharding import collectives_of
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.truth import bounded_results
@@ -88,6 +89,25 @@ def test_from_one_sharding_to_another(part: int) -> None:
         for i in module.entry:
             annotate(rng, i, devices)
         _check(module, devices, seed, [np.arange(int(np.prod(sizes)), dtype=np.int32).reshape(sizes)])
+
+
+EXCHANGED = {  # from and to: what a device receives in the one collective that there is
+    "at once": ("f32[8,16]", "[8,1]<=[8]", "[1,8]<=[8]", ("all-to-all", 56)),
+    "in pairs": ("f32[8,16]", "[4,2]<=[8]", "[4,2]<=[2,4]T(1,0)", ("collective-permute", 64)),
+    "beside others": ("f32[16,32]", "[2,4]<=[8]", "[8,1]<=[8]", ("all-to-all", 192)),
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+def test_one_collective_is_enough(name: str) -> None:
+    shape, source, target, expected = EXCHANGED[name]
+    module = parse(
+        f"HloModule m\nENTRY e {{\n x = {shape} parameter(0), sharding={{devices={source}}}\n"
+        f" ROOT y = {shape} copy(x), sharding={{devices={target}}}\n}}"
+    )
+    (row,) = collectives_of(partitioned(module, 8))
+    assert (row["opcode"], row["bytes"]) == expected
+    _check(module, 8, 0, [np.random.default_rng(0).normal(size=module.entry.root.shape.dimensions).astype("f")])
 
 
 BORDERS = {  # operands and result: what devices have to get from others

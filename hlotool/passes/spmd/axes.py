@@ -33,15 +33,15 @@ class Axes:
     """The axis of each dimension of each operand and of each array of the result; None: it has to be whole.
 
     `combined` axes give partial results.  The tiles of an axis in `divides` divide that number.  `halo` says how many
-    bytes come from neighbours where an axis is divided so, None where that is not possible.  `work` is how many
-    operations the whole result takes.
+    bytes come from neighbours along an axis, where all axes are divided so; None where that is not possible.  `work` is
+    how many operations the whole result takes.
     """
 
     operands: tuple[Labels, ...]
     results: tuple[Labels, ...]
     combined: frozenset[int] = frozenset()
     divides: Mapping[int, int] = field(default_factory=dict)
-    halo: Callable[[int, Axis], int | None] | None = None
+    halo: Callable[[int, Chosen], int | None] | None = None
     work: int = 0
 
 
@@ -94,7 +94,7 @@ def _candidates(
         for label, axis in zip(labels, tiling.axes, strict=True):
             if label is None or axis.count == 1 or axes.divides.get(label, axis.count) % axis.count:
                 continue
-            if axes.halo is not None and axes.halo(label, axis) is None:
+            if axes.halo is not None and axes.halo(label, Chosen({label: axis}, tiling.worlds)) is None:
                 continue
             weights[label, axis] = weights.get((label, axis), 0) + shape.byte_size
     ordered = sorted(weights, key=lambda key: (-weights[key], key[0], key[1].count, key[1].places))
@@ -136,8 +136,8 @@ def _cost(
                 found += 2 * size * (members - 1) // members
         found += way(shape.dimensions, tiling, target).elements * width
     if axes.halo is not None:
-        for label, axis in chosen.axes.items():
-            more = axes.halo(label, axis)
+        for label in chosen.axes:
+            more = axes.halo(label, chosen)
             if more is None:
                 return None
             found += more

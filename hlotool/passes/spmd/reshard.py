@@ -148,8 +148,8 @@ def _moves(dimensions: tuple[int, ...], now: Tiling, target: Tiling) -> Iterator
             for other in differing:
                 finer = _finer(dimensions[other], now.axes[other], now.axes[d], factor)
                 if other != d and target.axes[other].count > now.axes[other].count and finer is not None:
-                    moved = to.with_axis(other, finer)
-                    yield _Exchange(moved, d, other), _elements(dimensions, moved) * (factor - 1)
+                    part = _elements(dimensions, now.with_axis(other, finer))
+                    yield _Exchange(to.with_axis(other, finer), d, other), part * (factor - 1)
 
 
 @lru_cache(maxsize=256)
