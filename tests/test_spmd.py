@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import exp, log
 from random import Random
 
@@ -17,7 +18,7 @@ from survey_sharding import collectives_of
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.shards import joined, shards
-from hlotool.ir import InputError, Module, UnsupportedError, array
+from hlotool.ir import InputError, Module, UnsupportedError, array, dtype_of
 from hlotool.ir.opcodes import OPCODES
 from hlotool.passes.spmd.partition import RULES, partition_module
 from hlotool.passes.spmd.tiling import of_sharding, sharding_of
@@ -108,6 +109,37 @@ def test_one_collective_is_enough(name: str) -> None:
     (row,) = collectives_of(partitioned(module, 8))
     assert (row["opcode"], row["bytes"]) == expected
     _check(module, 8, 0, [np.random.default_rng(0).normal(size=module.entry.root.shape.dimensions).astype("f")])
+
+
+LESS = "less {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT\n}\n"
+WAYS = {  # an instruction on x, how it and its result are divided, and the collectives that a device takes part in
+    "sort": ("f32[16,8]", "[4,1]", "f32[16,8] sort(x), dimensions={0}, to_apply=less", "[4,1]", "2 all-to-all", 192),
+    "concatenate": (
+        "f32[16,16]", "[2,4]", "f32[16,32] concatenate(x, x), dimensions={1}", "[2,4]", "3 all-to-all", 384
+    ),
+    "fft": ("c64[8,8]", "[1,8]", "c64[8,8] fft(x), fft_type=FFT, fft_length={8}", "[1,8]", "2 all-to-all", 112),
+    "reverse": ("f32[16,8]", "[8,1]", "f32[16,8] reverse(x), dimensions={0}", "[8,1]", "1 collective-permute", 64),
+    "mirrored": ("f32[8,8]", "[4,1]", "f32[8,8] reverse(x), dimensions={0}", "[4,1]3,2,1,0", "", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_way_that_moves_least(name: str) -> None:
+    """Tiles that are in the way become tiles along another dimension, and are not gathered."""
+    given, before, made, after, opcodes, size = WAYS[name]
+    devices = int(np.prod([int(n) for n in before.strip("[]").split(",")]))
+    spelled = [text if text[-1] != "]" else f"{text}<=[{devices}]" for text in (before, after)]
+    module = parse(
+        f"HloModule m\n{LESS}ENTRY e {{\n x = {given} parameter(0), sharding={{devices={spelled[0]}}}\n"
+        f" ROOT y = {made}, sharding={{devices={spelled[1]}}}\n}}"
+    )
+    found = collectives_of(partitioned(module, devices))
+    counts = Counter(row["opcode"] for row in found)
+    assert " ".join(f"{count} {opcode}" for opcode, count in counts.items()) == opcodes
+    assert sum(row["bytes"] for row in found) == size
+    shape = module.entry.parameters[0].shape
+    numbers = np.random.default_rng(0).normal(size=shape.dimensions)
+    _check(module, devices, 0, [numbers.astype(dtype_of(shape.element_type))])
 
 
 BORDERS = {  # operands and result: what devices have to get from others

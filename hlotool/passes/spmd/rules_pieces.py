@@ -109,8 +109,18 @@ def _concatenate(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
 
 
 def _reverse(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """A device reverses what it has: its tile is then as far from the end as it was from the beginning.  Tiles that are
+    not even begin elsewhere, and what is missing comes from others."""
     turned = i.attributes["dimensions"]
     labels = tuple(range(i.shape.rank))
+    given = values[0]
+    assert isinstance(given, Part)
+    divided = [d for d in turned if given.tiling.axes[d].count > 1]
+    if divided and all(i.shape.dimensions[d] % given.tiling.axes[d].count == 0 for d in divided):
+        tiling = given.tiling
+        for d in divided:
+            tiling = tiling.with_axis(d, tiling.axes[d].mirrored)
+        return Part(p.emit(i, tiling.local(i.shape), [given.local]), i.shape, tiling)
 
     def piece(d: int, axis: Axis) -> Piece:
         size = i.shape.dimensions[d]
