@@ -21,7 +21,8 @@ from hlotool.harness.shards import joined, shards
 from hlotool.ir import InputError, Module, UnsupportedError, array, dtype_of
 from hlotool.ir.opcodes import OPCODES
 from hlotool.passes.spmd.partition import RULES, partition_module
-from hlotool.passes.spmd.tiling import of_sharding, sharding_of
+from hlotool.passes.spmd.rules_reshape import carried
+from hlotool.passes.spmd.tiling import Tiling, of_sharding, sharding_of, tile_size
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
@@ -119,6 +120,13 @@ WAYS = {  # an instruction on x, how it and its result are divided, and the coll
     ),
     "fft": ("c64[8,8]", "[1,8]", "c64[8,8] fft(x), fft_type=FFT, fft_length={8}", "[1,8]", "2 all-to-all", 112),
     "reverse": ("f32[16,8]", "[8,1]", "f32[16,8] reverse(x), dimensions={0}", "[8,1]", "1 collective-permute", 64),
+    "merged": ("f32[8,4]", "[8,2]", "f32[32] reshape(x)", "[16]", "", 0),
+    "merged rows": ("f32[8,4]", "[2,1]", "f32[32] reshape(x)", "[2]", "", 0),
+    "split": ("f32[32]", "[16]", "f32[8,4] reshape(x)", "[8,2]", "", 0),
+    "split into three": ("f32[3,64,5]", "[1,16,1]", "f32[3,2,4,8,5] reshape(x)", "[1,2,4,2,1]", "", 0),
+    "merged and split": ("f32[2,6,8]", "[2,2,1]", "f32[12,2,4] reshape(x)", "[4,1,1]", "", 0),
+    "not of rows": ("f32[4,4,8]", "[2,2,1]", "f32[16,8] reshape(x)", "[4,1]", "1 all-to-all", 64),
+    "of a copy": ("f32[4,4,8]", "[2,2,1]", "f32[16,8] reshape(x)", "[2,2]", "1 all-to-all", 64),
     "mirrored": ("f32[8,8]", "[4,1]", "f32[8,8] reverse(x), dimensions={0}", "[4,1]3,2,1,0", "", 0),
 }  # fmt: skip
 
@@ -140,6 +148,40 @@ def test_the_way_that_moves_least(name: str) -> None:
     shape = module.entry.parameters[0].shape
     numbers = np.random.default_rng(0).normal(size=shape.dimensions)
     _check(module, devices, 0, [numbers.astype(dtype_of(shape.element_type))])
+
+
+def test_a_reshape_of_tiles() -> None:
+    """Where a tiling is said to be carried over, tiles have the same elements, in the same order."""
+    carried_over = 0
+    for seed in range(400):
+        rng = Random(f"reshape {seed}")
+        sizes = [rng.choice((1, 2, 3, 4, 6)) for _ in range(rng.choice((1, 2, 3)))]
+        after = _other_sizes(rng, int(np.prod(sizes)))
+        tiling = of_sharding(random_sharding(rng, array("f32", sizes), 8), len(sizes), 8)
+        made = carried(tiling, sizes, after)
+        if made is None:
+            continue
+        carried_over += made.is_tiled and sizes != after
+        x = np.arange(np.prod(sizes))
+        for device in range(8):
+            a, b = _tile(x.reshape(sizes), tiling, device), _tile(x.reshape(after), made, device)
+            assert a.tobytes() == b.tobytes(), (sizes, after, tiling, made)
+    assert carried_over > 30
+
+
+def _other_sizes(rng: Random, size: int) -> list[int]:
+    found = []
+    while size > 1:
+        found.append(rng.choice([n for n in range(2, size + 1) if size % n == 0]))
+        size //= found[-1]
+    return found
+
+
+def _tile(x: np.ndarray, tiling: Tiling, device: int) -> np.ndarray:
+    for d, axis in enumerate(tiling.axes):
+        step = tile_size(x.shape[d], axis.count)
+        x = x.take(range(min(axis.places[device] * step, x.shape[d]), x.shape[d])[:step], d)
+    return x
 
 
 BORDERS = {  # operands and result: what devices have to get from others

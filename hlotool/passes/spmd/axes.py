@@ -20,7 +20,7 @@ from hlotool.passes.spmd.reshard import bytes_moved, cut_further, way
 from hlotool.passes.spmd.tiling import Axis, Tiling, is_grid, tiled_by
 from hlotool.passes.spmd.values import Part
 
-__all__ = ["Axes", "Chosen", "Labels", "choose", "scattering"]
+__all__ = ["Axes", "Chosen", "Labels", "cheapest", "choose", "scattering"]
 
 Labels: TypeAlias = "tuple[int | None, ...]"
 _MOST_CANDIDATES = 7
@@ -70,6 +70,17 @@ def choose(
     worlds: tuple[int, ...],
 ) -> Chosen:
     """The cheapest division for operands `parts` and `results`, which are `wanted` in some tilings."""
+    return cheapest(axes, parts, results, wanted, worlds)[0]
+
+
+def cheapest(
+    axes: Axes,
+    parts: Sequence[Part],
+    results: Sequence[Shape],
+    wanted: Sequence[Tiling] | None,
+    worlds: tuple[int, ...],
+) -> tuple[Chosen, int]:
+    """The same, and the bytes that are moved, with the time that is computed in bytes."""
     candidates = _candidates(axes, parts, results, wanted)
     best: Chosen | None = None
     least: tuple[int, int] = (0, 0)
@@ -79,7 +90,7 @@ def choose(
         if cost is not None and (best is None or (cost, -chosen.parts) < least):
             best, least = chosen, (cost, -chosen.parts)
     assert best is not None
-    return best
+    return best, least[0]
 
 
 def _candidates(
