@@ -278,7 +278,7 @@ def test_a_region_that_says_what_each_device_does() -> None:
     x, w = (generator.normal(size=p.shape.dimensions).astype(np.float32) for p in module.entry.parameters)
     (got,) = outputs_of(module, partitioned(module, 8), [x, w], 8)
     columns = [slice(n, n + 8) for n in range(0, 32, 8)]  # of each of the four devices of a row of the mesh
-    total = sum(np.tanh(2.0 * x[:, c].astype(np.float64) @ w[c]) for c in columns)
+    total = np.sum([np.tanh(2.0 * x[:, c].astype(np.float64) @ w[c]) for c in columns], axis=0)
     np.testing.assert_allclose(got, (total**2).sum(axis=0), rtol=1e-5)
 
 
