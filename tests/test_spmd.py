@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import exp, log
 from random import Random
 
@@ -11,15 +12,17 @@ import semantics.families  # noqa: F401
 from partitioning import annotate, differences, outputs_of, partitioned, random_sharding
 from semantics.check import draw
 from semantics.sample import FAMILIES
-from survey_partition import beside_xla
+from survey_partition import beside_xla, propagated
+from survey_sharding import DATA, collectives_of
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.shards import joined, shards
-from hlotool.ir import InputError, Module, UnsupportedError, array
+from hlotool.ir import InputError, Module, UnsupportedError, array, dtype_of
 from hlotool.ir.opcodes import OPCODES
 from hlotool.passes.spmd.partition import RULES, partition_module
-from hlotool.passes.spmd.tiling import of_sharding, sharding_of
+from hlotool.passes.spmd.rules_reshape import carried
+from hlotool.passes.spmd.tiling import Tiling, of_sharding, sharding_of, tile_size
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
@@ -88,6 +91,97 @@ def test_from_one_sharding_to_another(part: int) -> None:
         for i in module.entry:
             annotate(rng, i, devices)
         _check(module, devices, seed, [np.arange(int(np.prod(sizes)), dtype=np.int32).reshape(sizes)])
+
+
+EXCHANGED = {  # from and to: what a device receives in the one collective that there is
+    "at once": ("f32[8,16]", "[8,1]<=[8]", "[1,8]<=[8]", ("all-to-all", 56)),
+    "in pairs": ("f32[8,16]", "[4,2]<=[8]", "[4,2]<=[2,4]T(1,0)", ("collective-permute", 64)),
+    "beside others": ("f32[16,32]", "[2,4]<=[8]", "[8,1]<=[8]", ("all-to-all", 192)),
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+def test_one_collective_is_enough(name: str) -> None:
+    shape, source, target, expected = EXCHANGED[name]
+    module = parse(
+        f"HloModule m\nENTRY e {{\n x = {shape} parameter(0), sharding={{devices={source}}}\n"
+        f" ROOT y = {shape} copy(x), sharding={{devices={target}}}\n}}"
+    )
+    (row,) = collectives_of(partitioned(module, 8))
+    assert (row["opcode"], row["bytes"]) == expected
+    _check(module, 8, 0, [np.random.default_rng(0).normal(size=module.entry.root.shape.dimensions).astype("f")])
+
+
+LESS = "less {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=LT\n}\n"
+WAYS = {  # an instruction on x, how it and its result are divided, and the collectives that a device takes part in
+    "sort": ("f32[16,8]", "[4,1]", "f32[16,8] sort(x), dimensions={0}, to_apply=less", "[4,1]", "2 all-to-all", 192),
+    "concatenate": (
+        "f32[16,16]", "[2,4]", "f32[16,32] concatenate(x, x), dimensions={1}", "[2,4]", "3 all-to-all", 384
+    ),
+    "fft": ("c64[8,8]", "[1,8]", "c64[8,8] fft(x), fft_type=FFT, fft_length={8}", "[1,8]", "2 all-to-all", 112),
+    "reverse": ("f32[16,8]", "[8,1]", "f32[16,8] reverse(x), dimensions={0}", "[8,1]", "1 collective-permute", 64),
+    "merged": ("f32[8,4]", "[8,2]", "f32[32] reshape(x)", "[16]", "", 0),
+    "merged rows": ("f32[8,4]", "[2,1]", "f32[32] reshape(x)", "[2]", "", 0),
+    "split": ("f32[32]", "[16]", "f32[8,4] reshape(x)", "[8,2]", "", 0),
+    "split into three": ("f32[3,64,5]", "[1,16,1]", "f32[3,2,4,8,5] reshape(x)", "[1,2,4,2,1]", "", 0),
+    "merged and split": ("f32[2,6,8]", "[2,2,1]", "f32[12,2,4] reshape(x)", "[4,1,1]", "", 0),
+    "not of rows": ("f32[4,4,8]", "[2,2,1]", "f32[16,8] reshape(x)", "[4,1]", "1 all-to-all", 64),
+    "of a copy": ("f32[4,4,8]", "[2,2,1]", "f32[16,8] reshape(x)", "[2,2]", "1 all-to-all", 64),
+    "mirrored": ("f32[8,8]", "[4,1]", "f32[8,8] reverse(x), dimensions={0}", "[4,1]3,2,1,0", "", 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_way_that_moves_least(name: str) -> None:
+    """Tiles that are in the way become tiles along another dimension, and are not gathered."""
+    given, before, made, after, opcodes, size = WAYS[name]
+    devices = int(np.prod([int(n) for n in before.strip("[]").split(",")]))
+    spelled = [text if text[-1] != "]" else f"{text}<=[{devices}]" for text in (before, after)]
+    module = parse(
+        f"HloModule m\n{LESS}ENTRY e {{\n x = {given} parameter(0), sharding={{devices={spelled[0]}}}\n"
+        f" ROOT y = {made}, sharding={{devices={spelled[1]}}}\n}}"
+    )
+    found = collectives_of(partitioned(module, devices))
+    counts = Counter(row["opcode"] for row in found)
+    assert " ".join(f"{count} {opcode}" for opcode, count in counts.items()) == opcodes
+    assert sum(row["bytes"] for row in found) == size
+    shape = module.entry.parameters[0].shape
+    numbers = np.random.default_rng(0).normal(size=shape.dimensions)
+    _check(module, devices, 0, [numbers.astype(dtype_of(shape.element_type))])
+
+
+def test_a_reshape_of_tiles() -> None:
+    """Where a tiling is said to be carried over, tiles have the same elements, in the same order."""
+    carried_over = 0
+    for seed in range(400):
+        rng = Random(f"reshape {seed}")
+        sizes = [rng.choice((1, 2, 3, 4, 6)) for _ in range(rng.choice((1, 2, 3)))]
+        after = _other_sizes(rng, int(np.prod(sizes)))
+        tiling = of_sharding(random_sharding(rng, array("f32", sizes), 8), len(sizes), 8)
+        made = carried(tiling, sizes, after)
+        if made is None:
+            continue
+        carried_over += made.is_tiled and sizes != after
+        x = np.arange(np.prod(sizes))
+        for device in range(8):
+            a, b = _tile(x.reshape(sizes), tiling, device), _tile(x.reshape(after), made, device)
+            assert a.tobytes() == b.tobytes(), (sizes, after, tiling, made)
+    assert carried_over > 30
+
+
+def _other_sizes(rng: Random, size: int) -> list[int]:
+    found = []
+    while size > 1:
+        found.append(rng.choice([n for n in range(2, size + 1) if size % n == 0]))
+        size //= found[-1]
+    return found
+
+
+def _tile(x: np.ndarray, tiling: Tiling, device: int) -> np.ndarray:
+    for d, axis in enumerate(tiling.axes):
+        step = tile_size(x.shape[d], axis.count)
+        x = x.take(range(min(axis.places[device] * step, x.shape[d]), x.shape[d])[:step], d)
+    return x
 
 
 BORDERS = {  # operands and result: what devices have to get from others
@@ -170,10 +264,22 @@ def test_tilings_and_shardings_say_the_same() -> None:
 
 
 def test_bytes_of_collectives_beside_xla() -> None:
-    """At most a tenth more than XLA's partitioner, on the programs that JAX recorded."""
-    rows = list(beside_xla("", check=False))
-    assert len(rows) >= 10
-    assert exp(sum(log((mine + 1) / (theirs + 1)) for _, mine, theirs, _ in rows) / len(rows)) <= 1.1
+    """No more than XLA's partitioner on the whole, on the programs that JAX recorded, and less than twice on each."""
+    ratios = {name: (mine + 1) / (theirs + 1) for name, mine, theirs, _ in beside_xla("", check=False)}
+    assert len(ratios) >= 10
+    assert exp(sum(map(log, ratios.values())) / len(ratios)) <= 1
+    assert not {name: ratio for name, ratio in ratios.items() if ratio >= 2}
+
+
+def test_a_region_that_says_what_each_device_does() -> None:
+    """The module itself has no meaning on one device, so what it is to compute is written here in NumPy."""
+    module = propagated(parse((DATA / "manual_region.gspmd.hlo").read_text()))
+    generator = np.random.default_rng(0)
+    x, w = (generator.normal(size=p.shape.dimensions).astype(np.float32) for p in module.entry.parameters)
+    (got,) = outputs_of(module, partitioned(module, 8), [x, w], 8)
+    columns = [slice(n, n + 8) for n in range(0, 32, 8)]  # of each of the four devices of a row of the mesh
+    total = np.sum([np.tanh(2.0 * x[:, c].astype(np.float64) @ w[c]) for c in columns], axis=0)
+    np.testing.assert_allclose(got, (total**2).sum(axis=0), rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["mlp_tensor_parallel", "scan_layers", "conv_spatial", "embedding"])

@@ -16,11 +16,11 @@ from typing import TypeAlias
 
 from hlotool.ir import Shape, byte_size
 from hlotool.lazy_dataclass import dataclass
-from hlotool.passes.spmd.reshard import bytes_moved, way
+from hlotool.passes.spmd.reshard import bytes_moved, cut_further, way
 from hlotool.passes.spmd.tiling import Axis, Tiling, is_grid, tiled_by
 from hlotool.passes.spmd.values import Part
 
-__all__ = ["Axes", "Chosen", "Labels", "choose", "scattering"]
+__all__ = ["Axes", "Chosen", "Labels", "cheapest", "choose", "scattering"]
 
 Labels: TypeAlias = "tuple[int | None, ...]"
 _MOST_CANDIDATES = 7
@@ -33,15 +33,15 @@ class Axes:
     """The axis of each dimension of each operand and of each array of the result; None: it has to be whole.
 
     `combined` axes give partial results.  The tiles of an axis in `divides` divide that number.  `halo` says how many
-    bytes come from neighbours where an axis is divided so, None where that is not possible.  `work` is how many
-    operations the whole result takes.
+    bytes come from neighbours along an axis, where all axes are divided so; None where that is not possible.  `work` is
+    how many operations the whole result takes.
     """
 
     operands: tuple[Labels, ...]
     results: tuple[Labels, ...]
     combined: frozenset[int] = frozenset()
     divides: Mapping[int, int] = field(default_factory=dict)
-    halo: Callable[[int, Axis], int | None] | None = None
+    halo: Callable[[int, Chosen], int | None] | None = None
     work: int = 0
 
 
@@ -70,6 +70,17 @@ def choose(
     worlds: tuple[int, ...],
 ) -> Chosen:
     """The cheapest division for operands `parts` and `results`, which are `wanted` in some tilings."""
+    return cheapest(axes, parts, results, wanted, worlds)[0]
+
+
+def cheapest(
+    axes: Axes,
+    parts: Sequence[Part],
+    results: Sequence[Shape],
+    wanted: Sequence[Tiling] | None,
+    worlds: tuple[int, ...],
+) -> tuple[Chosen, int]:
+    """The same, and the bytes that are moved, with the time that is computed in bytes."""
     candidates = _candidates(axes, parts, results, wanted)
     best: Chosen | None = None
     least: tuple[int, int] = (0, 0)
@@ -79,26 +90,54 @@ def choose(
         if cost is not None and (best is None or (cost, -chosen.parts) < least):
             best, least = chosen, (cost, -chosen.parts)
     assert best is not None
-    return best
+    return best, least[0]
 
 
 def _candidates(
     axes: Axes, parts: Sequence[Part], results: Sequence[Shape], wanted: Sequence[Tiling] | None
 ) -> list[tuple[int, Axis]]:
-    """Divisions of axes that operands have or that are wanted, those of the largest arrays first."""
+    """Divisions of axes that operands have or that are wanted, those of the largest arrays first; then such in which
+    tiles that are in the way are tiles along another dimension instead."""
     weights: dict[tuple[int, Axis], int] = {}
+    turned: dict[tuple[int, Axis], int] = {}
     rows = [(labels, part.tiling, part.shape) for labels, part in zip(axes.operands, parts, strict=True)]
     if wanted is not None:
         rows += list(zip(axes.results, wanted, results, strict=True))
     for labels, tiling, shape in rows:
-        for label, axis in zip(labels, tiling.axes, strict=True):
-            if label is None or axis.count == 1 or axes.divides.get(label, axis.count) % axis.count:
+        for d, (label, axis) in enumerate(zip(labels, tiling.axes, strict=True)):
+            if axis.count == 1:
                 continue
-            if axes.halo is not None and axes.halo(label, axis) is None:
+            more = _needed(axes, label, axis, tiling.worlds)
+            if label is not None and more is not None:
+                weights[label, axis] = weights.get((label, axis), 0) + shape.byte_size
+            if more == 0:
                 continue
-            weights[label, axis] = weights.get((label, axis), 0) + shape.byte_size
-    ordered = sorted(weights, key=lambda key: (-weights[key], key[0], key[1].count, key[1].places))
-    return ordered[:_MOST_CANDIDATES]
+            for other, instead in _turned(labels, tiling, shape, d):
+                if _needed(axes, other, instead, tiling.worlds) == 0:
+                    turned[other, instead] = turned.get((other, instead), 0) + shape.byte_size
+    return [
+        key
+        for found in (weights, {key: weight for key, weight in turned.items() if key not in weights})
+        for key in sorted(found, key=lambda key: (-found[key], key[0], key[1].count, key[1].places))
+    ][:_MOST_CANDIDATES]
+
+
+def _needed(axes: Axes, label: int | None, axis: Axis, worlds: tuple[int, ...]) -> int | None:
+    """How many bytes come from neighbours where one axis is divided; None where it cannot be."""
+    if label is None or axes.divides.get(label, axis.count) % axis.count:
+        return None
+    return 0 if axes.halo is None else axes.halo(label, Chosen({label: axis}, worlds))
+
+
+def _turned(labels: Labels, tiling: Tiling, shape: Shape, dimension: int) -> Iterator[tuple[int, Axis]]:
+    """Axes of the other dimensions, divided further by the tiles of one, where that is even."""
+    by = tiling.axes[dimension]
+    for d, (label, axis) in enumerate(zip(labels, tiling.axes, strict=True)):
+        if d == dimension or label is None or shape.dimensions[d] % (axis.count * by.count):
+            continue
+        finer = cut_further(shape.dimensions[d], axis, by, by.count)
+        if finer is not None:
+            yield label, finer
 
 
 def _subsets(candidates: Sequence[tuple[int, Axis]], worlds: tuple[int, ...]) -> Iterator[dict[int, Axis]]:
@@ -136,8 +175,8 @@ def _cost(
                 found += 2 * size * (members - 1) // members
         found += way(shape.dimensions, tiling, target).elements * width
     if axes.halo is not None:
-        for label, axis in chosen.axes.items():
-            more = axes.halo(label, axis)
+        for label in chosen.axes:
+            more = axes.halo(label, chosen)
             if more is None:
                 return None
             found += more

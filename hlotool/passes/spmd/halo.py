@@ -7,16 +7,15 @@ which they are: one exchange for each of the tiles that a piece may reach into. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
-from hlotool.ir import Instruction
+from hlotool.ir import Instruction, Shape, byte_size
 from hlotool.lazy_dataclass import dataclass
-from hlotool.passes.spmd.tiling import Axis, tile_size
+from hlotool.passes.spmd.tiling import Axis, Tiling, tile_size
 from hlotool.passes.spmd.values import Part
 from hlotool.passes.spmd.writer import Writer
 
-__all__ = ["Piece", "halo_elements", "piece_of", "row_elements"]
+__all__ = ["Piece", "halo_bytes", "piece_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,14 @@ def _slots(piece: Piece, size: int, axis: Axis) -> list[_Slot] | None:
     return slots
 
 
-def halo_elements(piece: Piece, size: int, axis: Axis, row: int) -> int | None:
-    """How many elements a device receives for a piece of a dimension, of which each index has `row` elements; None
-    where neighbours cannot send it."""
-    slots = _slots(piece, size, axis)
+def halo_bytes(piece: Piece, shape: Shape, dimension: int, tiling: Tiling) -> int | None:
+    """How many bytes a device receives for a piece of a dimension of an array that is divided so; None where neighbours
+    cannot send it."""
+    slots = _slots(piece, shape.dimensions[dimension], tiling.axes[dimension])
     if slots is None:
         return None
-    return sum([(slot.high - slot.low) * row for slot in slots if not _is_own(slot)])
+    row = prod([n for d, n in enumerate(tiling.local(shape).dimensions) if d != dimension])
+    return sum([(slot.high - slot.low) * row for slot in slots if not _is_own(slot)]) * byte_size(shape.element_type)
 
 
 def _is_own(slot: _Slot) -> bool:
@@ -111,8 +111,3 @@ def _pairs(part: Part, dimension: int, slot: _Slot) -> tuple[tuple[int, int], ..
             if source is not None:
                 found.append((group[source], group[n]))
     return tuple(sorted(found))
-
-
-def row_elements(dimensions: Sequence[int], dimension: int) -> int:
-    """Elements for each index along a dimension."""
-    return prod([n for d, n in enumerate(dimensions) if d != dimension])

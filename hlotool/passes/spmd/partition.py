@@ -20,6 +20,7 @@ from hlotool.passes.spmd import (
     rules_indexing,
     rules_pieces,
     rules_reduction,
+    rules_reshape,
 )
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, tilings_of
 from hlotool.passes.spmd.tiling import Tiling, replicated, sharding_of
@@ -30,6 +31,7 @@ __all__ = ["PARTITIONED", "RULES", "partition_module"]
 
 RULES: Mapping[str, Rule] = {
     **rules_elementwise.RULES,
+    **rules_reshape.RULES,
     **rules_pieces.RULES,
     **rules_contraction.RULES,
     **rules_reduction.RULES,

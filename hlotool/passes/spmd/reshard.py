@@ -27,7 +27,7 @@ from hlotool.passes.spmd.tiling import Axis, Tiling, is_grid, replicated, tile_s
 from hlotool.passes.spmd.values import Part
 from hlotool.passes.spmd.writer import Writer
 
-__all__ = ["Way", "bytes_moved", "reshard", "way", "whole"]
+__all__ = ["Way", "bytes_moved", "cut_further", "reshard", "way", "whole"]
 
 _MOST_TILINGS = 200  # that a search looks at
 
@@ -146,10 +146,10 @@ def _moves(dimensions: tuple[int, ...], now: Tiling, target: Tiling) -> Iterator
             to = now.with_axis(d, gathered)
             yield _Gather(to, d), _elements(dimensions, now) * (factor - 1)
             for other in differing:
-                finer = _finer(dimensions[other], now.axes[other], now.axes[d], factor)
+                finer = cut_further(dimensions[other], now.axes[other], now.axes[d], factor)
                 if other != d and target.axes[other].count > now.axes[other].count and finer is not None:
-                    moved = to.with_axis(other, finer)
-                    yield _Exchange(moved, d, other), _elements(dimensions, moved) * (factor - 1)
+                    part = _elements(dimensions, now.with_axis(other, finer))
+                    yield _Exchange(to.with_axis(other, finer), d, other), part * (factor - 1)
 
 
 @lru_cache(maxsize=256)
@@ -169,7 +169,7 @@ def _coarser(size: int, axis: Axis, factor: int) -> Axis | None:
     return Axis(left, tuple([place // factor for place in axis.places]))
 
 
-def _finer(size: int, axis: Axis, by: Axis, factor: int) -> Axis | None:
+def cut_further(size: int, axis: Axis, by: Axis, factor: int) -> Axis | None:
     """Tiles cut into `factor` parts, in the order in which `by` counts devices."""
     new = axis.count * factor
     if axis.count > 1 and tile_size(size, new) * factor != tile_size(size, axis.count):

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, byte_size
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window
 from hlotool.ir.attributes import ConvDimensionNumbers
 from hlotool.passes.spmd.axes import Axes, Chosen
-from hlotool.passes.spmd.halo import Piece, halo_elements, piece_of, row_elements
+from hlotool.passes.spmd.halo import Piece, halo_bytes, piece_of
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
@@ -98,13 +98,11 @@ def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
         starts = tuple([c * tile * row.stride - row.padding_low for c in range(axis.count)])
         return Piece(starts, (tile - 1) * row.stride + row.dilated_size)
 
-    def halo(label: int, axis: Axis) -> int | None:
+    def halo(label: int, chosen: Chosen) -> int | None:
         if label < first:
             return 0
-        d = labels.input_spatial[label - first]
-        size = base.dimensions[d]
-        found = halo_elements(piece(label - first, axis), size, axis, row_elements(base.dimensions, d))
-        return None if found is None else found * byte_size(base.element_type)
+        own = piece(label - first, chosen.axes[label])
+        return halo_bytes(own, base, labels.input_spatial[label - first], chosen.tiling(tuple(lhs)))
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         image, weights = parts

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import gcd, prod
-
 from hlotool.ir import Instruction, Shape
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 from hlotool.passes.spmd.axes import Axes, Chosen, Labels
@@ -38,56 +35,6 @@ def _broadcast(p: Partitioner, i: Instruction, values: list[Value]) -> Value | N
 
 def _transpose(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     return p.divided(i, values, Axes((tuple(range(i.shape.rank)),), (tuple(i.attributes["dimensions"]),)))
-
-
-def _reshape(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Where dimensions become others of as many elements together, the first of each stay divided, if evenly."""
-    given, made = i.operands[0].shape, i.shape
-    if given.element_type != made.element_type or given.size == 0:
-        return None
-    before: list[int | None] = [None] * given.rank
-    after: list[int | None] = [None] * made.rank
-    divides: dict[int, int] = {}
-    for label, (mine, others) in enumerate(_segments(given.dimensions, made.dimensions)):
-        a = next((d for d in mine if given.dimensions[d] > 1), None)
-        b = next((d for d in others if made.dimensions[d] > 1), None)
-        if a is not None and b is not None:
-            before[a] = after[b] = label
-            if given.dimensions[a] != made.dimensions[b]:
-                divides[label] = gcd(given.dimensions[a], made.dimensions[b])
-    return p.divided(i, values, Axes((tuple(before),), (tuple(after),), divides=divides), _reshaped)
-
-
-def _reshaped(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
-    return p.build.reshape(parts[0].local, shape)
-
-
-def _segments(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[range, range]]:
-    """Dimensions before and after a reshape that have as many elements together, as few of them as possible."""
-    a = b = 0
-    while a < len(before) or b < len(after):
-        first_a, first_b = a, b
-        x, y = prod(before[a : a + 1]), prod(after[b : b + 1])
-        a, b = min(a + 1, len(before)), min(b + 1, len(after))
-        while x != y:
-            if x < y:
-                x, a = x * before[a], a + 1
-            else:
-                y, b = y * after[b], b + 1
-        yield range(first_a, a), range(first_b, b)
-
-
-def _bitcast(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """A reshape where the layouts are the usual ones; else every device needs that of the operand."""
-    given = i.operands[0].shape
-    if all(s.layout is None or s.layout.is_row_major for s in (i.shape, given)):
-        return _reshape(p, i, values)
-    whole = p.whole(values[0])
-    assert isinstance(whole, Part)
-    if whole.local.shape == given:
-        return None
-    laid_out = p.build.add("copy", given, [whole.local])
-    return p.fallback(i, [Part(laid_out, given, whole.tiling)], "its layout is not the usual one")
 
 
 def _iota(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
@@ -125,8 +72,6 @@ RULES: dict[str, Rule] = {
     "map": elementwise,
     "broadcast": _broadcast,
     "transpose": _transpose,
-    "reshape": _reshape,
-    "bitcast": _bitcast,
     "iota": _iota,
     "constant": _constant,
 }

@@ -6,19 +6,14 @@ comes from others.
 
 from __future__ import annotations
 
-from hlotool.ir import Instruction, PaddingDimension, Shape, SliceDimension, byte_size
+from hlotool.ir import Instruction, PaddingDimension, Shape, SliceDimension
 from hlotool.passes.spmd.axes import Axes, Chosen
-from hlotool.passes.spmd.halo import Piece, halo_elements, piece_of, row_elements
+from hlotool.passes.spmd.halo import Piece, halo_bytes, piece_of
 from hlotool.passes.spmd.partitioner import Partitioner, Rule
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
 
 __all__ = ["RULES"]
-
-
-def _bytes(shape: Shape, d: int, piece: Piece, axis: Axis) -> int | None:
-    found = halo_elements(piece, shape.dimensions[d], axis, row_elements(shape.dimensions, d))
-    return None if found is None else found * byte_size(shape.element_type)
 
 
 def _slice(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
@@ -32,8 +27,8 @@ def _slice(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
         starts = tuple([row.start + c * tile * row.stride for c in range(axis.count)])
         return Piece(starts, (tile - 1) * row.stride + 1)
 
-    def halo(d: int, axis: Axis) -> int | None:
-        return 0 if whole[d] else _bytes(given, d, piece(d, axis), axis)
+    def halo(d: int, chosen: Chosen) -> int | None:
+        return 0 if whole[d] else halo_bytes(piece(d, chosen.axes[d]), given, d, chosen.tiling(labels))
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         (part,) = parts
@@ -59,8 +54,10 @@ def _pad(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
         tile = tile_size(i.shape.dimensions[d], axis.count)
         return Piece(tuple([c * tile - rows[d].low for c in range(axis.count)]), tile)
 
-    def halo(d: int, axis: Axis) -> int | None:
-        return 0 if (rows[d].low, rows[d].high) == (0, 0) else _bytes(given, d, piece(d, axis), axis)
+    def halo(d: int, chosen: Chosen) -> int | None:
+        if (rows[d].low, rows[d].high) == (0, 0):
+            return 0
+        return halo_bytes(piece(d, chosen.axes[d]), given, d, chosen.tiling(labels))
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         part, value = parts
@@ -87,10 +84,11 @@ def _concatenate(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
         tile = tile_size(i.shape.dimensions[along], axis.count)
         return Piece(tuple([c * tile - begins[n] for c in range(axis.count)]), tile)
 
-    def halo(d: int, axis: Axis) -> int | None:
+    def halo(d: int, chosen: Chosen) -> int | None:
         if d != along:
             return 0
-        found = [_bytes(o.shape, d, piece(n, axis), axis) for n, o in enumerate(i.operands)]
+        axis, tiling = chosen.axes[d], chosen.tiling(labels)
+        found = [halo_bytes(piece(n, axis), o.shape, d, tiling) for n, o in enumerate(i.operands)]
         return None if None in found else sum([one or 0 for one in found])
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
@@ -111,16 +109,26 @@ def _concatenate(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
 
 
 def _reverse(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """A device reverses what it has: its tile is then as far from the end as it was from the beginning.  Tiles that are
+    not even begin elsewhere, and what is missing comes from others."""
     turned = i.attributes["dimensions"]
     labels = tuple(range(i.shape.rank))
+    given = values[0]
+    assert isinstance(given, Part)
+    divided = [d for d in turned if given.tiling.axes[d].count > 1]
+    if divided and all(i.shape.dimensions[d] % given.tiling.axes[d].count == 0 for d in divided):
+        tiling = given.tiling
+        for d in divided:
+            tiling = tiling.with_axis(d, tiling.axes[d].mirrored)
+        return Part(p.emit(i, tiling.local(i.shape), [given.local]), i.shape, tiling)
 
     def piece(d: int, axis: Axis) -> Piece:
         size = i.shape.dimensions[d]
         tile = tile_size(size, axis.count)
         return Piece(tuple([size - (c + 1) * tile for c in range(axis.count)]), tile)
 
-    def halo(d: int, axis: Axis) -> int | None:
-        return 0 if d not in turned else _bytes(i.shape, d, piece(d, axis), axis)
+    def halo(d: int, chosen: Chosen) -> int | None:
+        return 0 if d not in turned else halo_bytes(piece(d, chosen.axes[d]), i.shape, d, chosen.tiling(labels))
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         (part,) = parts

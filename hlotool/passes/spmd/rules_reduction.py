@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from hlotool.analysis.reducers import choice
 from hlotool.evaluate.combiner import combiners_of
-from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, WindowDimension, byte_size, tuple_shape
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, WindowDimension, tuple_shape
 from hlotool.passes.dynamic.dynamic_values import neutral
 from hlotool.passes.spmd.axes import Axes, Chosen
-from hlotool.passes.spmd.halo import Piece, halo_elements, piece_of, row_elements
+from hlotool.passes.spmd.halo import Piece, halo_bytes, piece_of
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value, parts_of, rebuilt
@@ -123,18 +123,18 @@ def _reduce_window(p: Partitioner, i: Instruction, values: list[Value]) -> Value
     made = next(i.shape.leaves())
     window = _window(i)
     labels = tuple([d if row.base_dilation == 1 else None for d, row in enumerate(window)])
-    width = sum([byte_size(o.shape.element_type) for o in i.operands[:half]])
 
     def piece(d: int, axis: Axis) -> Piece:
         row, tile = window[d], tile_size(made.dimensions[d], axis.count)
         starts = tuple([c * tile * row.stride - row.padding_low for c in range(axis.count)])
         return Piece(starts, (tile - 1) * row.stride + row.dilated_size)
 
-    def halo(d: int, axis: Axis) -> int | None:
+    def halo(d: int, chosen: Chosen) -> int | None:
         if window[d].is_trivial:
             return 0
-        found = halo_elements(piece(d, axis), base.dimensions[d], axis, row_elements(base.dimensions, d))
-        return None if found is None else found * width
+        own, tiling = piece(d, chosen.axes[d]), chosen.tiling(labels)
+        found = [halo_bytes(own, o.shape, d, tiling) for o in i.operands[:half]]
+        return None if None in found else sum([one or 0 for one in found])
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         rows = list(window)

@@ -31,6 +31,11 @@ class Axis:
     count: int
     places: tuple[int, ...]
 
+    @property
+    def mirrored(self) -> Axis:
+        """With the tiles counted from the other end."""
+        return Axis(self.count, tuple([self.count - 1 - place for place in self.places]))
+
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
