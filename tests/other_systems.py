@@ -24,9 +24,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = {
-    "iree", "jax", "jaxlib", "lsprotocol", "numba", "onnx", "onnxruntime", "pygls", "safetensors", "scipy", "sklearn",
-    "tensorflow", "torch",
-}  # fmt: skip
+    "distributed", "iree", "jax", "jaxlib", "lsprotocol", "mpi4py", "msvcrt", "numba", "onnx", "onnxruntime", "pygls",
+    "safetensors", "scipy", "sklearn", "tensorflow", "torch",
+}  # fmt: skip  # which may be missing here, as may a module of Windows
 ABSENT = {  # modules and functions that Python has not there
     "darwin": ({"spwd", "ossaudiodev"}, {"os": ("sched_", "memfd_", "pidfd_", "eventfd", "getrandom", "splice")}),
     "win32": (

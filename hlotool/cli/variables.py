@@ -17,6 +17,7 @@ VARIABLES = {
     "HLOTOOL_TUNE": "off, exact, read or write: what programs take of tuning databases (see hlotool tune).",
     "HLOTOOL_TUNE_DATABASE": "The tuning database (default: hlotool/tuning.jsonl in XDG_DATA_HOME or ~/.local/share).",
     "HLOTOOL_XLA_PYTHON": "A Python that has jax, for comparisons with XLA (default: the one that runs hlotool).",
+    "MPI4PY_FUTURES_MAX_WORKERS": "mpi4py: the workers that --executor mpi starts where mpiexec started one process.",
     "XDG_CACHE_HOME": "Where caches are; see HLOTOOL_CACHE.",
     "XDG_DATA_HOME": "Where data are; see HLOTOOL_TUNE_DATABASE.",
     "NO_COLOR": "Set to anything: no colour in messages.",

@@ -15,6 +15,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ SILENCE = 30
 """Beats."""
 _GRACE = 1.0
 """Seconds after a failure in which a process may end by itself: its thread may be in code that never looks up."""
+_LAST_LOOKS = 100
+"""At messages of a rank whose process is gone."""
 _BUSY = 0.0002
 """Seconds between two looks while a collective goes on in the background: MPI works only while it is called."""
 
@@ -226,9 +229,11 @@ class Control:
                 self._lost(rank, f"nothing was heard from it for {SILENCE * BEAT:g} s")
 
     def _lost(self, rank: int, why: str) -> None:
-        self._take()  # it may have said why before it ended
-        if rank in self._gone or self.failure is not None:
-            return
+        for _ in range(_LAST_LOOKS):  # it may have said why before it ended, and MPI hands that over bit by bit
+            self._take()
+            if rank in self._gone or self.failure is not None:
+                return
+            time.sleep(_BUSY)
         self._gone.add(rank)
         standing = self.standing()
         if standing is not None:
