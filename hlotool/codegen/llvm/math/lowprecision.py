@@ -18,7 +18,6 @@ __all__ = ["FORMATS", "Format", "decode", "encode", "from_double", "round_result
 _SIGN = 1 << 31
 _INFINITY = 0x7F800000
 _NAN = 0x7FC00000
-_HALF_NAN = 0x7E00  # of f16
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +195,12 @@ def _decode_by_half(raw: Vector, form: Format) -> Vector:
         return raw.cast("zext", "i16").shl(places).as_float().cast("fpext", "float")
     moved = raw.cast("sext", "i16").shl(places)
     magnitude = moved & ((1 << (form.magnitude_bits + places)) - 1)
-    half, first = (moved & -0x8000) | magnitude, form.infinity << places
-    if form.specials == "fn":  # a NaN that stays one, with the bits of `_NAN`: an addition is one masked instruction
-        half = where(magnitude.eq(first), half + (_HALF_NAN - first), half)
+    half = (moved & -0x8000) | magnitude
     value = half.as_float().cast("fpext", "float") * math.ldexp(1.0, FORMATS["f16"].bias - form.bias)
-    if form.specials == "fn":
-        return value
     sign = value.bits() & -_SIGN
+    first = form.infinity << places
+    if form.specials == "fn":
+        return where(magnitude.eq(first), sign | _NAN, value.bits()).as_float()
     fraction = magnitude.cast("zext", "i32").shl(form.shift - places) & ((1 << 23) - 1)
     return where(magnitude.compare("uge", first), fraction | _INFINITY | sign, value.bits()).as_float()
 
