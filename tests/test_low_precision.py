@@ -126,6 +126,46 @@ def test_every_code_of_eight_bits(machine: Machine, kind: str) -> None:
     np.testing.assert_array_equal(np.signbit(np.asarray(got)), np.signbit(want))
 
 
+# ---- tables
+
+FEW_BITS = {
+    "s4": ml_dtypes.int4, "u4": ml_dtypes.uint4, "s2": ml_dtypes.int2, "u2": ml_dtypes.uint2,
+    "f4e2m1fn": ml_dtypes.float4_e2m1fn,
+}  # fmt: skip
+
+
+@every_machine
+@pytest.mark.parametrize("kind", FEW_BITS)
+def test_what_follows_from_four_bits_is_looked_up(machine: Machine, kind: str) -> None:
+    """Alone, with a scale and a zero for each row, in bf16, beside a scale for each lane, and in the loop of a sum; a
+    row has a rest, part of one is padding, and the upper bits in memory are anything."""
+    made = module(
+        f"w = {kind}[5,70] parameter(0)\ns = f32[5] parameter(1)\nv = f32[70] parameter(2)\n"
+        "c = f32[5,70] convert(w)\nsb = f32[5,70] broadcast(s), dimensions={0}\n"
+        "z = f32[5,70] subtract(c, sb)\nm = f32[5,70] multiply(z, sb)\n"
+        "vb = f32[5,70] broadcast(v), dimensions={1}\nn = f32[5,70] multiply(c, vb)\n"
+        "h = bf16[5,70] convert(m)\ng = bf16[5,70] multiply(h, h)\n"
+        f"o = {kind}[] constant(1)\np = {kind}[5,90] pad(w, o), padding=0_0x7_13\nq = f32[5,90] convert(p)\n"
+        "k = f32[] constant(0)\nr = f32[5] reduce(m, k), dimensions={1}, to_apply=add\n"
+        "ROOT t = (f32[5,70], f32[5,70], bf16[5,70], f32[5,90], f32[5]) tuple(m, n, g, q, r)",
+        "add {\na = f32[] parameter(0)\nb = f32[] parameter(1)\nROOT r = f32[] add(a, b)\n}\n\n",
+    )
+    codes = np.random.default_rng(4).integers(0, 256, (5, 70)).astype(np.uint8)
+    codes[3] = np.arange(70)
+    scales = [np.array([0.5, -2, 1, 4, 0.25], np.float32), 2.0 ** np.arange(-35, 35).astype(np.float32)]
+    same_numbers(made, machine, [codes.view(FEW_BITS[kind]), *scales])
+    text = compile_module(made, machine=machine, threads=1).text("llvm")
+    assert ("permvar" in text) == (machine.instructions.picked == 16)
+
+
+@pytest.mark.skipif(host().instructions.picked < 16, reason="this processor has no AVX-512")
+def test_a_scale_for_a_group_meets_its_table_once() -> None:
+    """Not each vector of weights: what differs from group to group are 16 entries."""
+    text = compile_module(decode_step(1, 512, 8, "s4", 64, turned=True), threads=1).text("llvm")
+    assert text.count("call <16 x float> @llvm.x86.avx512.permvar") == 4
+    assert text.count("fmul <16 x float>") == text.count("sitofp <16 x i8>") == 1
+
+
 # ---- convolutions
 
 NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"

@@ -18,7 +18,8 @@ class InstructionSet:
     `overwrites` means that it has no register of its own for its result.  Single lanes of at least `masked_bits` bits
     are read and written under a mask (0: none are).  `half`: conversions between f16 and f32; `fma`: multiply-adds that
     round once, one of all lanes every `fma_cycles`; `scalef`: ``llvm.ldexp`` on vectors as one instruction;
-    `short_pairs`: dot products of pairs of s16.  Where they are not `tuned`, nothing was measured of what only trying
+    `short_pairs`: dot products of pairs of s16; `picked`: from so many entries of 32 bits in one vector each lane picks
+    one by number.  Where they are not `tuned`, nothing was measured of what only trying
     tells, such as what to fetch ahead.  Variables lie in LLVM's address space `stack`.
     """
 
@@ -33,6 +34,7 @@ class InstructionSet:
     fma_cycles: float = 0.5
     scalef: bool = False
     short_pairs: bool = False
+    picked: int = 0
     tuned: bool = True
     stack: int = 0
 
@@ -43,7 +45,8 @@ class InstructionSet:
 
 AVX512 = InstructionSet(
     architecture="x86_64", requires=frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq"}), vector_bits=512,
-    registers=32, masked_bits=8, half=True, fma=True, fma_cycles=1.0, scalef=True, short_pairs=True, tuned=False,
+    registers=32, masked_bits=8, half=True, fma=True, fma_cycles=1.0, scalef=True, short_pairs=True,
+    picked=16, tuned=False,
 )  # fmt: skip
 _AVX2 = InstructionSet(
     architecture="x86_64", requires=frozenset({"avx2", "fma"}), vector_bits=256, masked_bits=32, half=True, fma=True,

@@ -15,9 +15,10 @@ from hlotool.analysis.indexing import Index, atom_index
 from hlotool.codegen.llvm import values
 from hlotool.codegen.llvm.control import allocate, begin_loop
 from hlotool.codegen.llvm.inline import emit_inline
-from hlotool.codegen.llvm.math.elements import Register, constant
+from hlotool.codegen.llvm.math.avx512 import picked
+from hlotool.codegen.llvm.math.elements import Register, constant, from_memory, vector
 from hlotool.codegen.llvm.math.elementwise import emit_elementwise
-from hlotool.codegen.llvm.values import Ptr, Vector, number, plus
+from hlotool.codegen.llvm.values import Ptr, Vector, iota, number, plus
 from hlotool.codegen.llvm.writer import Function
 from hlotool.codegen.loops.loops import LoopSpec, bound_loops, depth_in
 from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of
@@ -27,6 +28,7 @@ from hlotool.codegen.nests.access import Access, columns_of
 from hlotool.codegen.nests.indices import Indices
 from hlotool.codegen.nests.reductions import Accumulators, reducer_of
 from hlotool.codegen.nests.scope import NO_ATOM, NO_LANE, Known, Lane, Scope
+from hlotool.codegen.nests.tables import ENTRIES, Table, tables_of
 from hlotool.ir import UnsupportedError, byte_size
 
 __all__ = ["Nest"]
@@ -53,6 +55,8 @@ class Nest:
         self.indices = Indices(self.scope)
         self.access = Access(self.indices, name, bases, streams, far)
         self.rows: Known[Node, Node] = self.scope.table(lambda node: 0)
+        self.tables: Known[Node, Table] = self.scope.table(lambda node: 0)
+        self._entries: Known[Node, Vector] = self.scope.table(lambda node: self.tables[node].variables)
         self.row_stores: Mapping[Node, list[Node]] = {}
         self.stages: Sequence[Stage] = ()
         self.outputs: Sequence[Node] = ()
@@ -68,9 +72,11 @@ class Nest:
 
     def run(
         self, loops: Sequence[LoopSpec], nodes: Sequence[Node], carried: Carried = (),
-        finish: Callable[[Carried], Carried] = lambda carried: carried,
+        finish: Callable[[Carried], Carried] = lambda carried: carried, wanted: Sequence[Node] = (),
     ) -> Carried:  # fmt: skip
-        """Open `loops`, write `nodes` at their levels, and `finish` innermost; return the carried values after."""
+        """Open `loops`, write `nodes` at their levels, and `finish`, which reads those `wanted`, innermost; return the
+        carried values after."""
+        nodes = self._with_tables(loops, nodes, wanted)
         self.access.columns = columns_of(n for n in nodes if n.kind == "load" and not n.guards)
         levels: list[list[Node]] = [[] for _ in range(len(loops) + 1)]
         for node in nodes:
@@ -83,6 +89,8 @@ class Nest:
             for deeper in levels[depth + 1 :]:
                 for node in deeper:
                     self.access.prepare(node)
+                    if node in self.tables and all(n in self.scope.values for n in self.tables[node].shared):
+                        self._table(node)
             if self.stages and loops[depth].lane is not None:
                 self._staged(loops[depth])
                 return carried
@@ -166,6 +174,44 @@ class Nest:
 
         self._loop(part, (), body)
 
+    # ---- tables
+
+    def _with_tables(
+        self, loops: Sequence[LoopSpec], nodes: Sequence[Node], wanted: Sequence[Node]
+    ) -> Sequence[Node]:
+        """`nodes` without those that only tables need, and with the codes of these."""
+        lane = next((loop for loop in loops if loop.lane is not None), None)
+        width, bits = self.scope.lane.width, self.scope.lane.atom.variables
+        copied = self.scope.lane.copied.variables
+        if lane is not None and lane.lane is not None:
+            width, bits = lane.lane[0], lane.variables
+            copied = next((loop.variables for loop in loops if loop.tile), bits)
+        if width != ENTRIES or self.stages or self.machine.instructions.picked < ENTRIES:
+            return nodes
+        tables, left = tables_of(nodes, wanted, self.rows, bits, copied)
+        self.tables.update(tables)
+        return left
+
+    def _table(self, node: Node) -> Vector:
+        """The entries of the table of a node, which are written here if they are not known yet."""
+        entries = self._entries.get(node)
+        if entries is None:
+            table = self.tables[node]
+            known = {table.load: from_memory(table.load.type, iota(self.f, "i8", ENTRIES))}
+            for step in table.steps:
+                types = [operand.type for operand in step.operands]
+                operands = [known[o] if o in known else self.scope.value(o, 0, ENTRIES) for o in step.operands]
+                known[step] = emit_elementwise(step.opcode, step.attributes, types, step.type, operands)
+            entries = vector(known[node])
+            self._entries.keep(node, entries)
+        return entries
+
+    def _looked_up(self, node: Node) -> tuple[Register, ...]:
+        """The values of a node that has a table."""
+        codes, entries = self.tables[node].codes, self._table(node)
+        self.write([codes])
+        return tuple([picked(entries, vector(code)) for code in self.scope.values[codes]])
+
     # ---- nodes
 
     def write(self, nodes: Sequence[Node]) -> None:
@@ -191,6 +237,8 @@ class Nest:
                 known.keep(node, tuple([self.access.load(load, copy) for copy in range(self.scope.copies(node))]))
             elif self.access.is_tiled(node):
                 known.keep(node, self.access.load_tile(node))
+            elif node in self.tables and self.scope.lanes(node) == ENTRIES:
+                known.keep(node, self._looked_up(node))
             else:
                 lanes = self.scope.lanes(node)
                 known.keep(node, tuple([self._value(node, copy, lanes) for copy in range(self.scope.copies(node))]))
@@ -268,7 +316,8 @@ class Nest:
             if own is not None:
                 scope.lane = NO_LANE
             self.access.coming = self._next_row(group[0], inner) if stores else ()
-            carried = self.run(loops, inner, carried, accumulators.step)
+            wanted = [n for node in group for n in node.inputs]
+            carried = self.run(loops, inner, carried, accumulators.step, wanted)
             self.access.coming = ()
         for node, results in zip(group, accumulators.results(carried), strict=True):
             scope.values.keep(node, results)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Vector, where
 
-__all__ = ["exponent", "fits", "fraction", "mended", "rsqrt_estimate", "scaled"]
+__all__ = ["exponent", "fits", "fraction", "mended", "picked", "rsqrt_estimate", "scaled"]
 
 
 def fits(x: Vector) -> bool:
@@ -45,6 +45,12 @@ def mended(result: Vector, x: Vector) -> Vector:
     # quiet NaN, signalling NaN, 0, 1, -inf, inf, negative, positive.
     table = x.bits().like(sum(response << 4 * place for place, response in enumerate((0, 0, 4, 0, 3, 5, 3, 0))))
     return _rounded("mask.fixupimm", x, [result, x, table, Vector(x.f, "i32", 1, "0"), _mask(x, None)])
+
+
+def picked(table: Vector, codes: Vector) -> Vector:
+    """In each lane the entry of a `table` of 16 floats that the low four bits of its code, a byte, say."""
+    wide = codes.cast("zext", "i32")
+    return table.named(table.f.intrinsic(table.type, "llvm.x86.avx512.permvar.sf.512", [table, wide]))
 
 
 def _mask(x: Vector, mask: Vector | None) -> Vector:
