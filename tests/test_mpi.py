@@ -143,8 +143,8 @@ def test_repeated_reductions(homes: str, python: str, tmp_path: Path, hlotool: R
     path, here, there = tmp_path / "loop.hlo", tmp_path / "here.npz", tmp_path / "there.npz"
     path.write_text(LOOP)
     rng = np.random.default_rng(3)
-    floats = {name: rng.standard_normal(size).astype(np.float32) for name, size in (("v", 5), ("w", 3))}
-    np.savez(tmp_path / "in.npz", **floats, x=np.arange(4, dtype=np.int32))
+    v, w = (rng.standard_normal(size).astype(np.float32) for size in (5, 3))
+    np.savez(tmp_path / "in.npz", v=v, w=w, x=np.arange(4, dtype=np.int32))
     command = ["run", path, "--inputs", tmp_path / "in.npz"]
     alone = hlotool(*command, "-o", here)
     assert alone.returncode == 0, alone.stderr
