@@ -33,7 +33,8 @@ Steps: TypeAlias = "Iterator[list[Any]]"
 """Requests of MPI to wait for, one list after the other."""
 
 SMALL = 1 << 16
-"""Bytes: operands of all members up to this go to every rank, which takes one message's time and not two."""
+"""Bytes: operands of all members up to this go to every rank, which takes one message's time and not two, and less
+than a reduction of MPI's that does not block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +138,7 @@ def _all_reduce(job: Job, number: int) -> Steps:
     operands = [job.operands[position][number] for position in job.group.here]
     result = job.results[job.first][number]
     native = job.reduction(number)
-    if native is not None:
+    if native is not None and not _is_small(job, number):
         mine = operands[0] if len(operands) == 1 else np.asarray(job.fold(number, operands), order="C")
         yield [job.group.comm.Iallreduce(_typed(mine, native), _typed(result, native), native.operation)]
     elif _is_small(job, number) or combiner_of(job.instruction.attributes["to_apply"]) is None:

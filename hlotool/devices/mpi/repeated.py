@@ -1,9 +1,9 @@
 """All-reduces that are done again and again: what each needs is made once, and found by the addresses of its arrays.
 
 Where every rank has one device, nothing has to be brought together on a rank first, and a repeated all-reduce is one
-call of MPI for each operand on buffers that are known.  Operations of MPI reduce where they give the bits of the order
-of the devices: whose order makes no difference, and sums and products of two.  Other small operands go to every rank,
-which adds them up in order.  What is neither is left to `hlotool.devices.mpi.exchange`.
+call of MPI for each operand on buffers that are known.  Small operands go to every rank, which reduces them in order.
+Operations of MPI reduce others where they give the bits of the order of the devices: whose order makes no difference,
+and sums and products of two.  What is neither is left to `hlotool.devices.mpi.exchange`.
 
 That does the same in MPI, call by call, because some ranks of a group may take this way and others that one.
 """
@@ -130,10 +130,10 @@ def _part(
     combiner = combiner_of(instruction.attributes["to_apply"])
     if reduction is None or combiner is None:
         return None
-    if fast or reduction.exact or (reduction.swaps and count == 2):
-        return _Part(shape, reduction, combiner.ufunc, None)
-    in_order = group.is_plain and reduction.swaps and shape.byte_size * count <= SMALL
-    if not in_order:
+    if shape.byte_size * count > SMALL:
+        by_mpi = fast or reduction.exact or (reduction.swaps and count == 2)
+        return _Part(shape, reduction, combiner.ufunc, None) if by_mpi else None
+    if not group.is_plain or not reduction.swaps:
         return None
     dtype = dtype_of(shape.element_type)
     return _Part(shape, reduction, combiner.ufunc, np.empty((count, shape.byte_size // dtype.itemsize), dtype))
