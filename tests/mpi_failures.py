@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,23 @@ ENTRY e {{
  ROOT w = f32[] conditional(p, v, v), true_computation=yes, false_computation=no
 }}
 """
+LOOP = f"""HloModule loop, replica_count=2
+{REDUCER}condition {{
+ p = f32[4] parameter(0)
+ ROOT more = pred[] constant(true)
+}}
+body {{
+ p = f32[4] parameter(0)
+ ROOT again = f32[4] all-reduce(p), to_apply=add
+}}
+ENTRY e {{
+ p = f32[4] parameter(0)
+ c = f32[4] custom-call(p), custom_call_target="test_trouble", custom_call_has_side_effect=true
+ ROOT w = f32[4] while(c), condition=condition, body=body
+}}
+"""
 TEXTS = {
+    "kill later": LOOP,
     "deadlock": DISAGREE.replace("ELSE", "negate(v)"),
     "mismatch": DISAGREE.replace("ELSE", "collective-permute(v), source_target_pairs={{0,1},{1,0}}"),
 }
@@ -53,6 +70,8 @@ def trouble(what: str, rank: int) -> Any:
     def call(inputs: tuple[Any, ...], call: Any) -> tuple[Any, ...]:
         if rank == 1 and what == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
+        if rank == 1 and what == "kill later":
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
         if rank == 1 and what == "raise":
             raise ValueError("not today")
         if rank == 1 and what == "timeout":
@@ -88,7 +107,7 @@ def outer(what: str, folder: Path) -> None:
     start = time.monotonic()
     command = [sys.executable, __file__, "--inner", what, str(file)]
     done = subprocess.run(command, capture_output=True, text=True, close_fds=False, check=False)
-    found = {"code": done.returncode, "out": done.stdout, "err": done.stderr, "seconds": time.monotonic() - start}
+    found = {"code": done.returncode, "out": done.stdout, "err": done.stderr, "ended": time.monotonic()}
     (folder / f"{rank}.new").write_text(json.dumps(found))
     (folder / f"{rank}.new").rename(folder / f"{rank}.json")
     while len(list(folder.glob("*.json"))) < 2 and time.monotonic() - start < 200:

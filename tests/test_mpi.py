@@ -76,6 +76,86 @@ def test_models_of_eight_devices(model: str, ranks: int, python: str, tmp_path: 
         assert [name for name in first.files if first[name].tobytes() != second[name].tobytes()] == []
 
 
+LOOP = """HloModule loop, replica_count=4
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+most {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] maximum(a, b)
+}
+
+condition {
+  s = (s32[], f32[5], f32[3], s32[4]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  k = s32[] constant(7)
+  ROOT c = pred[] compare(n, k), direction=LT
+}
+
+body {
+  s = (s32[], f32[5], f32[3], s32[4]) parameter(0)
+  n = s32[] get-tuple-element(s), index=0
+  v = f32[5] get-tuple-element(s), index=1
+  w = f32[3] get-tuple-element(s), index=2
+  x = s32[4] get-tuple-element(s), index=3
+  r = u32[] replica-id()
+  i = s32[] convert(r)
+  f = f32[] convert(r)
+  third = f32[] constant(0.3337)
+  g = f32[] add(f, third)
+  gs = f32[5] broadcast(g), dimensions={}
+  vs = f32[5] multiply(v, gs)
+  sums = (f32[5], f32[3]) all-reduce(vs, w), to_apply=add
+  sum = f32[5] get-tuple-element(sums), index=0
+  other = f32[3] get-tuple-element(sums), index=1
+  quarter = f32[] constant(0.24)
+  quarters = f32[3] broadcast(quarter), dimensions={}
+  less = f32[3] multiply(other, quarters)
+  pair = f32[5] all-reduce(sum), replica_groups={{0,2},{1,3}}, to_apply=add
+  is = s32[4] broadcast(i), dimensions={}
+  y = s32[4] add(x, is)
+  top = s32[4] all-reduce(y), to_apply=most
+  one = s32[] constant(1)
+  m = s32[] add(n, one)
+  ROOT t = (s32[], f32[5], f32[3], s32[4]) tuple(m, pair, less, top)
+}
+
+ENTRY main {
+  v = f32[5] parameter(0)
+  w = f32[3] parameter(1)
+  x = s32[4] parameter(2)
+  zero = s32[] constant(0)
+  s = (s32[], f32[5], f32[3], s32[4]) tuple(zero, v, w, x)
+  ROOT r = (s32[], f32[5], f32[3], s32[4]) while(s), condition=condition, body=body
+}
+"""
+
+
+@needs_mpi
+@pytest.mark.parametrize("homes", ["0,1,2,3", "0,0,1,2"])
+def test_repeated_reductions(homes: str, python: str, tmp_path: Path, hlotool: Run) -> None:
+    """The bits of threads: sums of four and of two, several at once, and others; also where a rank has two devices."""
+    path, here, there = tmp_path / "loop.hlo", tmp_path / "here.npz", tmp_path / "there.npz"
+    path.write_text(LOOP)
+    rng = np.random.default_rng(3)
+    v, w = (rng.standard_normal(size).astype(np.float32) for size in (5, 3))
+    np.savez(tmp_path / "in.npz", v=v, w=w, x=np.arange(4, dtype=np.int32))
+    command = ["run", path, "--inputs", tmp_path / "in.npz"]
+    alone = hlotool(*command, "-o", here)
+    assert alone.returncode == 0, alone.stderr
+    ranks = len(set(homes.split(",")))
+    done = job(python, ranks, "-m", "hlotool", *command, "--devices", "mpi", "--assignment", homes, "-o", there)
+    assert done.returncode == 0, said(done)
+    with np.load(here) as first, np.load(there) as second:
+        assert sorted(first.files) == sorted(second.files)
+        assert [name for name in first.files if first[name].tobytes() != second[name].tobytes()] == []
+
+
 @needs_mpi
 def test_ranks_write_files_of_their_own(python: str, tmp_path: Path) -> None:
     path = tmp_path / "sum.hlo"
@@ -93,6 +173,7 @@ def test_ranks_write_files_of_their_own(python: str, tmp_path: Path) -> None:
 CAUSES = {
     "raise": r"error: rank 1: c: custom call 'test_trouble' failed: ValueError: not today",
     "kill": r"error: rank 1 has died: its process \d+ on \S+ is gone; rank 0 waits in second",
+    "kill later": r"error: rank 1 has died: its process \d+ on \S+ is gone; rank 0 waits in again",
     "timeout": r"error: rank [01]: \w+: stopped: the time limit of 1 s is over",  # of a run that may have got anywhere
     "deadlock": r"error: here: the devices wait in vain: device 0 \(rank 0\) waits in here for device 1, "
     r"device 1 has ended",
@@ -112,7 +193,9 @@ def test_a_failure_ends_all_ranks(what: str, python: str, tmp_path: Path) -> Non
     first, second = found
     assert first["code"] == 5, said(done)
     assert re.fullmatch(f"{CAUSES[what]}\n", first["err"]), first["err"]
-    assert (second["code"], second["err"]) == ((-9 if what == "kill" else 5), "")
+    assert (second["code"], second["err"]) == ((-9 if what.startswith("kill") else 5), "")
+    if what.startswith("kill"):  # both times are of one clock
+        assert first["ended"] - second["ended"] < 10
     assert first["out"] == second["out"] == ""
 
 

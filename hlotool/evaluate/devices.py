@@ -113,6 +113,11 @@ class World:
         """
         raise NotImplementedError
 
+    def meet_at(self, device: int, instruction: Instruction, table: int) -> bool:
+        """Carry out a collective on dense arrays in memory: their addresses, first those of operands and then those of
+        results, are in the table at this address.  False where this world cannot, and did nothing."""
+        return False
+
     def finish(self, device: int, start: Instruction) -> None:
         """Wait for the results of a meeting that was started."""
         raise NotImplementedError

@@ -27,6 +27,7 @@ from hlotool.evaluate.custom_calls import (
 from hlotool.evaluate.devices import Device, ThreadWorld
 from hlotool.evaluate.values import leaves_of, value_from_leaves
 from hlotool.ir import Instruction, Shape, dtype_of
+from hlotool.ir.devices import is_collective
 from hlotool.ir.refusals import named
 from hlotool.runtime.callback import current_device, nested
 from hlotool.runtime.memory import empty
@@ -106,7 +107,7 @@ class CallSite(Site):
 class HostSite(Site):
     """An instruction that the evaluator carries out, because it concerns other devices or the host."""
 
-    __slots__ = ("_contexts", "_others", "instruction")
+    __slots__ = ("_contexts", "_is_collective", "_others", "instruction")
     needs_device: ClassVar[bool] = True
 
     def __init__(self, instruction: Instruction) -> None:
@@ -116,6 +117,13 @@ class HostSite(Site):
         self._others, self._contexts = parts[0], sum(parts[2:])  # around the results of what is started
         operands = [leaf for operand in instruction.operands for leaf in _arrays(operand.shape)]
         super().__init__(_described(operands), _described([*_arrays(instruction.shape)]))
+        self._is_collective = is_collective(instruction.opcode)
+
+    def __call__(self, arguments: int) -> None:
+        device = current_device()
+        collective = self._is_collective
+        if device is None or not collective or not device.world.meet_at(device.number, self.instruction, arguments):
+            super().__call__(arguments)
 
     def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
         leaves = iter(inputs)

@@ -14,9 +14,10 @@ import numpy as np
 from hlotool.devices.mpi.control import Control
 from hlotool.devices.mpi.groups import Groups, groups_of, homes_of
 from hlotool.devices.mpi.library import mpi
+from hlotool.devices.mpi.repeated import Repeated
 from hlotool.devices.mpi.types import operation_of
 from hlotool.devices.mpi.world import MpiWorld
-from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError
+from hlotool.ir import ExecutionError, InputError, Instruction, Module, UnsupportedError
 from hlotool.ir.given import kind_of
 from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
@@ -91,8 +92,10 @@ class MpiDevices:
         )
         groups = groups_of(modules, topology, homes, self._comm)
 
+        known: dict[Instruction, Repeated | None] = {}
+
         def world(feeds: Feeds | None) -> MpiWorld:
-            return self._world(executable, homes, here, groups, feeds)
+            return self._world(executable, homes, here, groups, feeds, known)
 
         return replace(
             executable, run=self._run(executable, world), into=None, entry=None, image=None, devices=len(here),
@@ -160,13 +163,15 @@ class MpiDevices:
             wait = min(wait * 2, 0.002)
 
     def _world(
-        self, executable: Executable, homes: tuple[int, ...], here: tuple[int, ...], groups: Groups, feeds: Feeds | None
-    ) -> MpiWorld:
+        self, executable: Executable, homes: tuple[int, ...], here: tuple[int, ...], groups: Groups,
+        feeds: Feeds | None, known: dict[Instruction, Repeated | None],
+    ) -> MpiWorld:  # fmt: skip
         self.alive()
         self._runs += 1
         world = MpiWorld(
             topology=executable.topology, here=here, homes=homes, groups=groups, mail=self._mail, control=self.control,
             own=self._operation, fast=self._fast, feeds=feeds, seconds=executable.timeout, number=self._runs,
+            known=known,
         )  # fmt: skip
         _TAKEN[:] = [one for one in _TAKEN if one.untaken]
         _TAKEN.append(world)

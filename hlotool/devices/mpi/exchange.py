@@ -27,21 +27,22 @@ from hlotool.ir import Instruction
 from hlotool.ir.devices import Topology, device_pairs
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Job", "Steps", "exchange", "peers", "placed"]
+__all__ = ["SMALL", "Job", "Steps", "exchange", "peers", "placed"]
 
 Steps: TypeAlias = "Iterator[list[Any]]"
 """Requests of MPI to wait for, one list after the other."""
 
-_SMALL = 1 << 16
-"""Bytes: operands of all members up to this go to every rank, which takes one message's time and not two."""
+SMALL = 1 << 16
+"""Bytes: operands of all members up to this go to every rank, which takes one message's time and not two, and less
+than a reduction of MPI's that does not block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """A meeting as one rank sees it: the arrays of its devices, by their positions among the members.
 
-    `reductions` are those of MPI that may be used whose order makes no difference, and if `fast` others, too; `own`
-    makes operations for types that MPI does not know.
+    Reductions of MPI may be used whose order makes no difference, and if `fast` others, too; `own` makes operations
+    for types that MPI does not know.
     """
 
     meeting: Meeting
@@ -63,7 +64,10 @@ class Job:
     def reduction(self, number: int) -> Reduction | None:
         """The operation of MPI that may reduce operand `number`."""
         found = reduction_of(self.instruction, number, self.own)
-        return found if found is not None and (found.exact or self.fast) else None
+        if found is None:
+            return None
+        two = found.swaps and len(self.group.members) == 2
+        return found if found.exact or two or self.fast else None
 
     def fold(self, number: int, arrays: Sequence[AnyArray]) -> AnyArray:
         assert self.meeting.fold is not None
@@ -134,7 +138,7 @@ def _all_reduce(job: Job, number: int) -> Steps:
     operands = [job.operands[position][number] for position in job.group.here]
     result = job.results[job.first][number]
     native = job.reduction(number)
-    if native is not None:
+    if native is not None and not _is_small(job, number):
         mine = operands[0] if len(operands) == 1 else np.asarray(job.fold(number, operands), order="C")
         yield [job.group.comm.Iallreduce(_typed(mine, native), _typed(result, native), native.operation)]
     elif _is_small(job, number) or combiner_of(job.instruction.attributes["to_apply"]) is None:
@@ -329,7 +333,7 @@ def _padded(array: AnyArray, bound: Sequence[int]) -> AnyArray:
 
 
 def _is_small(job: Job, number: int) -> bool:
-    return job.operands[job.first][number].nbytes * len(job.group.members) <= _SMALL
+    return job.operands[job.first][number].nbytes * len(job.group.members) <= SMALL
 
 
 def _is_outermost(array: AnyArray, dimension: int) -> bool:
@@ -355,8 +359,12 @@ def _from_everyone(job: Job, arrays: Sequence[Sequence[AnyArray]]) -> tuple[list
         column = np.empty((len(order), *like.shape), like.dtype)
         mine = like if len(arrays) == 1 else np.stack([own[number] for own in arrays])
         sizes = [count * like.nbytes for count in counts]
-        places = [sum(sizes[:rank]) for rank in range(len(sizes))]
-        requests.append(group.comm.Iallgatherv([_bytes(mine), mpi().BYTE], [_bytes(column), sizes, places, mpi().BYTE]))
+        sent, byte = [_bytes(mine), mpi().BYTE], mpi().BYTE
+        if len({*sizes}) == 1:
+            requests.append(group.comm.Iallgather(sent, [_bytes(column), sizes[0], byte]))
+        else:
+            places = [sum(sizes[:rank]) for rank in range(len(sizes))]
+            requests.append(group.comm.Iallgatherv(sent, [_bytes(column), sizes, places, byte]))
         columns.append(column)
     rows = {n: [column[row, ...] for column in columns] for row, n in enumerate(order)}
     return requests, [rows[n] for n in range(len(order))]

@@ -24,11 +24,15 @@ _NARROW = ("f16", "bf16", "f8e5m2", "f8e4m3fn", "f8e4m3b11fnuz", "f8e5m2fnuz", "
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A reducer as an operation of MPI on elements of `datatype`; `exact` where the order makes no difference."""
+    """A reducer as an operation of MPI on elements of `datatype`; `exact` where the order makes no difference.
+
+    It `swaps` where that is so for two elements at least: their sum is what IEEE 754 says, whichever comes first.
+    """
 
     datatype: Any
     operation: Any
     exact: bool
+    swaps: bool
 
 
 def reduction_of(instruction: Instruction, number: int, own: Callable[[str, str], Any]) -> Reduction | None:
@@ -46,16 +50,17 @@ def reduction_of(instruction: Instruction, number: int, own: Callable[[str, str]
         return None
     row, opcode = ELEMENT_TYPES[kind], reducer.opcode
     if kind in _FLOATS and opcode in _ROUNDED:
-        return Reduction(getattr(mpi(), _FLOATS[kind]), getattr(mpi(), _OPERATIONS[opcode]), False)
+        swaps = row.is_float or opcode == "add"
+        return Reduction(getattr(mpi(), _FLOATS[kind]), getattr(mpi(), _OPERATIONS[opcode]), False, swaps)
     if kind in _NARROW and opcode in _ROUNDED:
         unsigned = mpi().UINT16_T if row.bits == 16 else mpi().UINT8_T
-        return Reduction(unsigned, own(opcode, kind), False)
+        return Reduction(unsigned, own(opcode, kind), False, False)
     if row.kind == "pred" and opcode not in _ROUNDED:
-        return Reduction(mpi().UINT8_T, getattr(mpi(), _OPERATIONS[opcode]), True)
+        return Reduction(mpi().UINT8_T, getattr(mpi(), _OPERATIONS[opcode]), True, True)
     if row.is_integer and row.bits >= (32 if opcode in _ROUNDED else 8):  # Open MPI's sums of less do not wrap
         signed = row.kind == "signed" and opcode in ("maximum", "minimum")  # others are the same in both, and wrap
         datatype = getattr(mpi(), f"{'' if signed else 'U'}INT{row.bits}_T")
-        return Reduction(datatype, getattr(mpi(), _OPERATIONS[opcode]), True)
+        return Reduction(datatype, getattr(mpi(), _OPERATIONS[opcode]), True, True)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter, deque
@@ -16,11 +17,12 @@ from hlotool.devices.mpi.control import Control, Standing, Wait
 from hlotool.devices.mpi.exchange import Job, Steps, exchange, peers, placed
 from hlotool.devices.mpi.groups import Groups
 from hlotool.devices.mpi.library import mpi
-from hlotool.evaluate.devices import Device, Meeting, World
+from hlotool.devices.mpi.repeated import Repeated, repeated
+from hlotool.evaluate.devices import Device, Meeting, World, meeting_key
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied, leaves_of, value_from_leaves
 from hlotool.ir import ExecutionError, Instruction, Shape, dtype_of
-from hlotool.ir.devices import Topology
+from hlotool.ir.devices import Topology, device_groups
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["MpiWorld"]
@@ -32,6 +34,11 @@ _TAGS = 64
 
 _SPINS = 200
 """Looks at a request before others may have the processor."""
+
+_EAGER = 0.1
+"""Seconds in which whoever waits sleeps only where others want the processor: MPI works only while it is called."""
+
+_give_way: Callable[[], object] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
 @dataclass(slots=True)
@@ -54,17 +61,17 @@ class MpiWorld(World):
 
     It is the run with this `number`.  `groups` are its meetings, `mail` is the communicator of messages between
     devices, and `control` what ranks tell each other beside that.  With `fast` reductions may take another order than
-    that of the devices.
+    that of the devices.  `known` is for what it learns about instructions, and later runs want to know.
     """
 
     def __init__(
         self, *, topology: Topology, here: Sequence[int], homes: Sequence[int], groups: Groups, mail: Any,
         control: Control, own: Callable[[str, str], Any], fast: bool, feeds: Feeds | None, seconds: float | None,
-        number: int,
+        number: int, known: dict[Instruction, Repeated | None],
     ) -> None:  # fmt: skip
         super().__init__(topology, here, feeds, seconds)
         self._homes, self._groups, self._mail, self._control = homes, groups, mail, control
-        self._own, self._fast = own, fast
+        self._own, self._fast, self._known = own, fast, known
         self._tables: dict[Hashable, _Table] = {}
         self._started: dict[tuple[int, Instruction], deque[tuple[_Table, Wait]]] = {}
         self._waits: dict[int, Wait] = {}
@@ -152,6 +159,34 @@ class MpiWorld(World):
         else:
             self._complete(device, table, wait)
         return value_from_leaves(shape, iter(table.results[device]))
+
+    def meet_at(self, device: int, instruction: Instruction, table: int) -> bool:
+        try:
+            found = self._known[instruction]
+        except KeyError:
+            found = self._known[instruction] = self._repeated(device, instruction)
+        arrays = None if found is None else found.arrays(table)
+        if found is None or arrays is None:
+            return False
+        if self._control.failure is not None:
+            self.check(found.name)
+        with self._changed:
+            been = self._been[device, found.place] = self._been[device, found.place] + 1
+            self._progress += 1
+        requests = found.begin(arrays)
+        if not _soon(requests):
+            wait = Wait(name=found.name, place=found.place, times=been, devices=found.peers)
+            with self._waiting(device, wait):
+                self.wait(requests, found.name)
+        found.end(arrays)
+        return True
+
+    def _repeated(self, device: int, instruction: Instruction) -> Repeated | None:
+        members = next((group for group in device_groups(instruction, self.topology) if device in group), ())
+        group = self._groups.meetings.get(meeting_key(instruction, members))
+        if group is None or len(self.here) > 1:
+            return None
+        return repeated(instruction, self.topology, group, self._fast, self._own)
 
     def finish(self, device: int, start: Instruction) -> None:
         going = self._started.get((device, start))
@@ -261,8 +296,10 @@ class MpiWorld(World):
             if looks < _SPINS:
                 continue
             self.check(name)
-            since = time.monotonic() - begin
-            time.sleep(0 if since < 0.002 else 0.00005 if since < 0.1 else 0.001)
+            if time.monotonic() - begin < _EAGER:
+                _give_way()
+            else:
+                time.sleep(0.001)
 
     @property
     def untaken(self) -> list[tuple[Any, AnyArray]]:
@@ -301,6 +338,14 @@ class MpiWorld(World):
 
     def _left(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+
+def _soon(requests: Sequence[Any]) -> bool:
+    """Whether all of them are complete before others may have the processor."""
+    if len(requests) == 1:
+        test = requests[0].Test
+        return any(test() for _ in range(_SPINS))
+    return any(mpi().Request.Testall(requests) for _ in range(_SPINS))
 
 
 def _result_shape(instruction: Instruction) -> Shape:
