@@ -1111,6 +1111,7 @@ _NO_THRESHOLDS = {
     "i.shape.dimensions[along] <= 1 << 24": "integers that f32 holds",
     "len(found) + len(stack) > 4 * limit": "how long instructions are looked at",
     "quicker >= seconds * (1 - 1e-09)": "rounding of sums of seconds",
+    "ENTRIES = 16": "what four bits tell apart",
     "_MOST_CANDIDATES = 7": "how many ways to cut a program are looked at",
     "_MOST_TILINGS = 200": "how many ways to exchange are looked at",
     "_WORK_OF_A_BYTE = 64": "of the model of times",
