@@ -25,6 +25,7 @@ from hlotool.passes.batching.values import (
     shifted,
 )
 from hlotool.passes.framework.graph import erase, is_removable
+from hlotool.passes.framework.interpret import interpret
 from hlotool.passes.loops.counted_loop import blank, counted_loop
 
 __all__ = ["Batcher", "Rule", "Work", "drop_unread", "refusal", "row_of"]
@@ -126,23 +127,7 @@ class Batcher:
 
     def inlined(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The result of a computation, whose instructions are written here."""
-        values: dict[Instruction, Value] = {}
-        last: dict[Instruction, Instruction] = {}
-        before = self.build.like
-        for i in computation:
-            self.build.like = i
-            if i.opcode == "parameter":
-                values[i] = arguments[i.parameter_number]
-            else:
-                values[i] = self.rewritten(i, [values[o] for o in i.operands])
-            if i.control_successors or i.control_predecessors:
-                written = next(reversed(self.build.computation))
-                for one in i.control_predecessors:
-                    if last[one] is not written:
-                        written.add_control_predecessor(last[one])
-                last[i] = written
-        self.build.like = before
-        return values[computation.root]
+        return interpret(computation, self.build, arguments, self.rewritten)
 
     def rewritten(self, i: Instruction, operands: list[Value]) -> Value:
         """The value of an instruction of an original computation."""

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, UnsupportedError, Verbatim, tuple_shape
 from hlotool.ir.sharding import ShardingValueError, parse_sharding
 from hlotool.passes.framework.graph import erase, is_removable
+from hlotool.passes.framework.interpret import interpret
 from hlotool.passes.spmd.axes import Axes, Chosen, choose, scattering
 from hlotool.passes.spmd.reshard import bytes_moved, reshard, whole
 from hlotool.passes.spmd.tiling import Tiling, of_sharding, replicated
@@ -84,23 +85,7 @@ class Partitioner(Writer):
 
     def inlined(self, computation: Computation, arguments: Sequence[Value]) -> Value:
         """The result of a computation, which is written here."""
-        values: dict[Instruction, Value] = {}
-        last: dict[Instruction, Instruction] = {}
-        before = self.build.like
-        for i in computation:
-            self.build.like = i
-            if i.opcode == "parameter":
-                values[i] = arguments[i.parameter_number]
-            else:
-                values[i] = self.rewritten(i, [values[o] for o in i.operands])
-            if i.control_successors or i.control_predecessors:
-                written = next(reversed(self.build.computation))
-                for one in i.control_predecessors:
-                    if last[one] is not written:
-                        written.add_control_predecessor(last[one])
-                last[i] = written
-        self.build.like = before
-        return values[computation.root]
+        return interpret(computation, self.build, arguments, self.rewritten)
 
     def rewritten(self, i: Instruction, operands: list[Value]) -> Value:
         """The value of an instruction, divided as it asks for."""
