@@ -77,11 +77,11 @@ def _is_plain(convolution: Instruction) -> bool:
 
 def _narrow(operand: Instruction) -> str | None:
     """The type of eight bits, or less, that has all numbers of an operand."""
-    source = operand.operands[0] if operand.opcode == "convert" else operand
-    row = element_type(source.shape.element_type)
-    if row.is_integer and row.bits <= 8:
-        return source.shape.element_type
-    if operand.opcode != "constant" or operand.literal.elided or not row.is_integer:
+    for source in (operand, *(operand.operands if operand.opcode == "convert" else ())):
+        row = element_type(source.shape.element_type)
+        if row.is_integer and row.bits <= 8:
+            return source.shape.element_type
+    if operand.opcode != "constant" or operand.literal.elided or not element_type(operand.shape.element_type).is_integer:
         return None
     values = operand.literal.value()
     low, high = int(values.min()), int(values.max())
