@@ -78,10 +78,11 @@ def _is_plain(convolution: Instruction) -> bool:
 def _narrow(operand: Instruction) -> str | None:
     """The type of eight bits, or less, that has all numbers of an operand."""
     for source in (operand, *(operand.operands if operand.opcode == "convert" else ())):
-        row = element_type(source.shape.element_type)
-        if row.is_integer and row.bits <= 8:
-            return source.shape.element_type
-    if operand.opcode != "constant" or operand.literal.elided or not element_type(operand.shape.element_type).is_integer:
+        kind: str = source.shape.element_type
+        if element_type(kind).is_integer and element_type(kind).bits <= 8:
+            return kind
+    whole = element_type(operand.shape.element_type).is_integer
+    if operand.opcode != "constant" or operand.literal.elided or not whole:
         return None
     values = operand.literal.value()
     low, high = int(values.min()), int(values.max())
