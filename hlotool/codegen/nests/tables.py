@@ -17,12 +17,13 @@ from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ENTRIES", "Table", "tables_of"]
 
-ENTRIES = 16
+ENTRIES = 16  # what four bits tell apart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """What lanes pick by `codes`, the bytes that `load` reads: `steps` compute it, the last one in f32 registers."""
+    """Sixteen values, which `steps` compute, the last step in f32; a lane picks one by its byte of `codes`, which is
+    what `load` reads."""
 
     load: Node
     codes: Node
@@ -41,10 +42,10 @@ class Table:
 def tables_of(
     nodes: Sequence[Node], wanted: Collection[Node], cut: Collection[Node], lane: int, copied: int
 ) -> tuple[dict[Node, Table], list[Node]]:
-    """The tables to have instead of those of `nodes` that end them; and the nodes that are left, with the codes.
+    """Tables, each by the node whose value it gives; and the nodes that are still computed, with the loads of codes.
 
-    `wanted` are nodes that are read by others than nodes, those in `cut` are not computed; `lane` and `copied` are the
-    variables that lanes and copies of vectors are settings of.
+    The values of `wanted` are needed besides those that other nodes read; nodes in `cut` are not computed here.  `lane`
+    and `copied` are the variables in which the lanes of a vector, and several vectors of a loop's body, differ.
     """
     loads: dict[Node, Node] = {}  # what a node follows from
     for node in nodes:

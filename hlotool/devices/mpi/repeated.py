@@ -63,8 +63,8 @@ class Repeated:
         self._bound: dict[tuple[int, ...], tuple[_Bound, ...] | None] = {}
 
     def arrays(self, table: int) -> tuple[_Bound, ...] | None:
-        """The arrays whose addresses are in a table, operands and then results; None where an operand lies where
-        another one's result is to be."""
+        """The arrays at the addresses in a table, operands first, then results; None where the memory of an operand is
+        that of another operand's result."""
         addresses = tuple(self._pointers.from_address(table))
         found = self._bound.get(addresses, ())
         if found == ():

@@ -40,8 +40,11 @@ class WorkerLost(ExecutionError):  # noqa: N818
 
 @dataclass(slots=True)
 class _Job:
-    """A job: the request, the contents that it needs, who waits for it, how often it was sent, and its process died;
-    and the future of the executor that it is `on_its_way` in."""
+    """A job: its request, the contents that it needs, and the `future` that its caller waits for.
+
+    `sent` counts how often it was given to the executor, `died` how often the process that did it ended; `on_its_way`
+    is the executor's own future, while there is one.
+    """
 
     digest: str
     request: str
