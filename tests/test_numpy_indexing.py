@@ -21,6 +21,7 @@ KEYS: list[Any] = [
     (slice(None), 0, P), (slice(None), P, 0, slice(1, 3)), (P, None, slice(None)), (P, P, P, P), (P, Q, ..., 2),
     (..., Q), (slice(1), None, P, ..., None), [0, 1], (slice(None), [2, 0]), X[:, :, 0, 0] > 30, X > 50,
     (slice(None), numpy.array([True, False, True])), numpy.array([], int), (), (numpy.int64(1), 2),
+    (slice(None), P, slice(None, None, 2), slice(-1, 0, -3)), (slice(1), slice(None), slice(3, 1, -1), Q),
 ]  # fmt: skip
 
 
@@ -76,6 +77,8 @@ def test_what_is_written_out_of_bounds_is_dropped() -> None:
     x = numpy.arange(3.0)
     found = hlotool.jit(lambda x, i: x.at[i].set(9.0))(x, numpy.array([7, 1, -9]))
     agree(found, [0.0, 9.0, 2.0])
+    far = hlotool.jit(lambda x, i: x.at[i].set(9.0))(x, numpy.array([2**32, 1, -(2**32)]))
+    agree(far, [0.0, 9.0, 2.0])
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from typing import Any
 import numpy
 
 from hlotool.ir import Computation, PaddingDimension, SliceDimension, scalar
-from hlotool.ir import array as hlo_array
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array, concrete, concrete_value, wrap
@@ -302,16 +301,18 @@ def _slice(x: Any, ranges: tuple[tuple[int, int, int], ...], layout: tuple[str, 
     return with_shape(made, shape)
 
 
-def _wrapped(index: Array, size: int) -> Array:
-    """Negative indices counted from the end, as s64, in a trace."""
-    index = convert(index, numpy.dtype(numpy.int64))
+def _wrapped(index: Array, size: int, dtype: Any = numpy.int64) -> Array:
+    """Negative indices counted from the end, in a trace."""
+    index = convert(index, numpy.dtype(dtype))
     negative = apply("compare", index, constant_like(index, 0), direction="LT")
     return apply("select", negative, apply("add", index, constant_like(index, size)), index)
 
 
 def _stacked_indices(indices: list[Array], sizes: list[int]) -> Array:
-    """Indices of several dimensions along a last one."""
-    whole = [_wrapped(one, size) for one, size in zip(indices, sizes, strict=True)]
+    """Indices of several dimensions along a last one, in words where these hold them: half as much memory."""
+    words = all(numpy.can_cast(one.dtype, numpy.int32) for one in indices) and max(sizes) <= numpy.iinfo("i4").max
+    dtype = numpy.int32 if words else numpy.int64
+    whole = [_wrapped(one, size, dtype) for one, size in zip(indices, sizes, strict=True)]
     shape = common_shape(tuple(whole))
     rows = [with_shape(expand(one, shape), (*shape, 1)) for one in whole]
     return joined(rows, len(shape))
@@ -337,13 +338,19 @@ def _gather(
 
 def _arranged(made: Array, lead: int, layout: tuple[str, ...]) -> Array:
     """Dimensions of the arrays in their place: where they stand side by side there, else first."""
+    order, sizes = _arrangement(made.shape, lead, layout)
+    return with_shape(permuted(made, order), sizes)
+
+
+def _arrangement(shape: tuple[int, ...], lead: int, layout: tuple[str, ...]) -> tuple[list[int], list[int]]:
+    """Which dimension of `shape`, whose first `lead` ones are of arrays, comes where, and sizes with the new ones."""
     at = [n for n, one in enumerate(layout) if one in "a-"]
     side_by_side = at[-1] - at[0] + 1 == len(at)
     ahead = builtins.sum(1 for one in layout[: at[0]] if one == "s") if side_by_side else 0
-    order = [*range(lead, lead + ahead), *range(lead), *range(lead + ahead, made.ndim)]
+    order = [*range(lead, lead + ahead), *range(lead), *range(lead + ahead, len(shape))]
     sizes: list[int] = []
     position = lead
-    block = list(made.shape[:lead])
+    block = list(shape[:lead])
     if not side_by_side:
         sizes += block
     for n, one in enumerate(layout):
@@ -353,9 +360,9 @@ def _arranged(made: Array, lead: int, layout: tuple[str, ...]) -> Array:
             sizes.append(1)
         elif one in "s-":
             if one == "s":
-                sizes.append(made.shape[position])
+                sizes.append(shape[position])
             position += 1
-    return with_shape(permuted(made, order), sizes)
+    return order, sizes
 
 
 def _read_at(value: Array, arrays: list[Array], places: tuple[int, ...], layout: tuple[str, ...]) -> Array:
@@ -539,7 +546,7 @@ def _updated(x: Array, key: tuple[Any, ...], values: Any, how: str) -> Array:
     if _mask_of(key):
         key = _without_masks(x, key)
     basic, arrays = _parsed(x.shape, key)
-    if not arrays and all(step == 1 for _, _, step in basic.ranges):
+    if not arrays:
         return _update_block(x, new, basic.ranges, basic.layout, how)
     return _scatter(x, new, list(arrays), basic.ranges, basic.arrays, basic.layout, how)
 
@@ -583,12 +590,9 @@ def _update_block(
     sizes = iter(counts)
     shown = [1 if one == "n" else size for one in layout for size in [1 if one == "n" else next(sizes)] if one in "ns"]
     new = with_shape(expand(convert(one_of(values), found.dtype), tuple(shown)), counts)
-    if 0 in counts:
-        return found
     if how != "set":
         new = _combined(_ranged(found, ranges), new, how)
-    starts = [wrap(numpy.asarray(start)) for start, _, _ in ranges]
-    return apply("dynamic-update-slice", found, new, *starts) if starts else new
+    return _put_back(found, new, ranges)
 
 
 @operation("x", "values", "arrays", exact=True)
@@ -596,32 +600,46 @@ def _scatter(
     x: Any, values: Any, arrays: Any, ranges: tuple[tuple[int, int, int], ...], places: tuple[int, ...],
     layout: tuple[str, ...], how: str, /,
 ) -> Array:  # fmt: skip
-    """Elements are written one by one, at the places in the flat array that the index reads from an array of them."""
+    """At each index a window is written: all of the dimensions that no array indexes, of the elements in ranges."""
     found = one_of(x)
-    size = found.size
-    grid = with_shape(apply("iota", shape=_s64(size), iota_dimension=0), found.shape)
-    wrapped = []
-    for one, place in zip(arrays, places, strict=True):
-        index, limit = _wrapped(one, found.shape[place]), found.shape[place]
-        low = apply("compare", index, constant_like(index, 0), direction="LT")
-        high = apply("compare", index, constant_like(index, limit), direction="GE")
-        wrapped.append(apply("select", apply("or", low, high), constant_like(index, limit), index))
-    padding = tuple(PaddingDimension(0, 1 if n in places else 0) for n in range(found.ndim))
-    grid = apply("pad", grid, wrap(numpy.asarray(size)), padding=padding)
-    wider = tuple((0, count + 1, 1) if n in places else one for n, (one, count) in
-                  enumerate(zip(ranges, found.shape, strict=True)))
-    positions = _gather(grid, wrapped, wider, places, layout) if wrapped else _slice(grid, ranges, layout)
-    new = expand(convert(one_of(values), found.dtype), positions.shape)
-    flat = apply(
-        "scatter", with_shape(found, (size,)), with_shape(positions, (positions.size, 1)),
-        with_shape(new, (positions.size,)), update_window_dims=(), inserted_window_dims=(0,),
-        scatter_dims_to_operand_dims=(0,), index_vector_dim=1, to_apply=_combiner(found, how),
+    block = _ranged(found, ranges)
+    starts = _stacked_indices(list(arrays), [block.shape[n] for n in places])
+    lead = starts.ndim - 1
+    rest = [n for n in range(block.ndim) if n not in places]
+    made = (*starts.shape[:-1], *(block.shape[n] for n in rest))
+    order, shown = _arrangement(made, lead, layout)
+    new = with_shape(expand(convert(one_of(values), found.dtype), tuple(shown)), [made[n] for n in order])
+    written = apply(
+        "scatter", block, starts, permuted(new, [order.index(n) for n in range(len(order))]),
+        update_window_dims=tuple(range(lead, len(made))), inserted_window_dims=places,
+        scatter_dims_to_operand_dims=places, index_vector_dim=lead, to_apply=_combiner(found, how),
     )  # fmt: skip
-    return with_shape(flat, found.shape)
+    return _put_back(found, written, ranges)
 
 
-def _s64(size: int) -> Any:
-    return hlo_array("s64", (size,))
+def _put_back(found: Array, block: Array, ranges: tuple[tuple[int, int, int], ...]) -> Array:
+    """The array with the elements of a block in ranges of it, in a trace."""
+    if not STATE.uniform and all(one == (0, size, 1) for one, size in zip(ranges, found.shape, strict=True)):
+        return block
+    if 0 in block.shape:
+        return found
+    if all(step == 1 for _, _, step in ranges):
+        return apply("dynamic-update-slice", found, block, *[wrap(numpy.asarray(start)) for start, _, _ in ranges])
+    turned, padding = [], []
+    for axis, (size, (start, count, step)) in enumerate(zip(found.shape, ranges, strict=True)):
+        if step < 0:
+            turned.append(axis)
+            start, step = start + (count - 1) * step, -step
+        padding.append(PaddingDimension(start, size - start - (count - 1) * step - 1, step - 1))
+    if turned:
+        block = apply("reverse", block, dimensions=tuple(turned))
+    spread = apply("pad", block, _scalar_like(block, 0), padding=tuple(padding))
+    inside = expand(wrap(numpy.asarray(True)), block.shape)
+    return where(apply("pad", inside, wrap(numpy.asarray(False)), padding=tuple(padding)), spread, found)
+
+
+def _scalar_like(value: Array, number: Any) -> Array:
+    return wrap(numpy.asarray(number, value.dtype))
 
 
 def _combiner(value: Array, how: str) -> Computation:
