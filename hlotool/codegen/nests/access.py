@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
-from hlotool.analysis.indexing import Index
+from hlotool.analysis.indexing import Atom, Index
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm import memory, strided, values
-from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts
-from hlotool.codegen.llvm.values import Ptr, Vector, either
+from hlotool.codegen.llvm import memory, nibbles, strided, values
+from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts, vector
+from hlotool.codegen.llvm.values import Ptr, Vector, either, number, plus, where
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.loops.nodes import Node, Row
 from hlotool.codegen.machine import LINE
@@ -75,17 +75,17 @@ class Access:
         """Write what is known already of the addresses and integers that `node` will need deeper inside."""
         for index in node.indices:
             if node.kind in ("load", "store") and index is node.index:
-                self._address(node.slot, node.type, index)
+                self._address(node.slot, node.type, _in_bytes(index) if node.packed else index.terms)
             else:
                 self.indices.sum([term for term in index.terms if self.indices.is_known(term[0])])
 
-    def _address(self, slot: object, element_type: str, index: Index) -> Ptr:
-        """The address of position `index` less its constant, as far as its terms are known now."""
-        key = slot, index.terms
+    def _address(self, slot: object, element_type: str, terms: Terms) -> Ptr:
+        """The address of the position that is the sum of `terms`, as far as these are known now."""
+        key = slot, terms
         done, pointer = self._addresses.get(key) or (0, self.base(slot))
-        known = [k for k, (atom, _) in enumerate(index.terms) if not done >> k & 1 and self.indices.is_known(atom)]
+        known = [k for k, (atom, _) in enumerate(terms) if not done >> k & 1 and self.indices.is_known(atom)]
         if known:
-            offset = self.indices.sum([index.terms[k] for k in known])
+            offset = self.indices.sum([terms[k] for k in known])
             pointer = pointer.at(memory.address_type(element_type), offset)
             for k in known:
                 done |= 1 << k
@@ -95,9 +95,31 @@ class Access:
     def place(self, node: Node, copy: int, further: int = 0, index: Index | None = None) -> Ptr:
         """The address of the first lane of `copy`, or of the element so much `further` on; at another `index` if one
         is given."""
+        if node.packed:
+            return self._halves(node, copy, further, index)[0]
         kind, index = memory.address_type(node.type), index or node.index
-        pointer = self._address(node.slot, node.type, index)
+        pointer = self._address(node.slot, node.type, index.terms)
         return pointer.at(kind, index.constant + self.scope.shift(index, copy)).at(kind, further)
+
+    def _halves(self, node: Node, copy: int, further: int = 0, index: Index | None = None) -> tuple[Ptr, values.Index]:
+        """The same of packed elements: the byte, and which half of it."""
+        index = index or node.index
+        start = index.constant + self.scope.shift(index, copy) + further
+        odd = [(atom, 1) for atom, coefficient in index.terms if coefficient % 2 and not self._is_even(atom)]
+        even = [(atom, 1) for atom, coefficient in index.terms if coefficient % 2 and self._is_even(atom)]
+        pointer = self._address(node.slot, "u8", _in_bytes(index)) + start // 2
+        if even:
+            pointer += number(self.f, self.indices.sum(even)) >> 1
+        if not odd:
+            return pointer, start % 2
+        rest = number(self.f, plus(self.indices.sum(odd), start % 2))
+        return pointer + (rest >> 1), rest & 1
+
+    def _is_even(self, atom: Atom) -> bool:
+        """Whether a variable is even: it counts in vectors or tiles, at whose multiples lane loops and loops of tiles
+        begin."""
+        lane = self.scope.lane
+        return (atom == lane.atom and lane.width > 1) or (lane.is_tile and atom == lane.copied and lane.copies % 2 == 0)
 
     def move(self, node: Node, amount: values.Index) -> None:
         """Let the buffer of a node begin so many of its elements further on, until the innermost scope closes."""
@@ -114,6 +136,8 @@ class Access:
     def load(self, node: Node, copy: int) -> Register:
         """What a load reads: a vector in the lane loop."""
         lanes = self.scope.lanes(node)
+        if node.packed:
+            return self._load_packed(node, copy, lanes)
         if lanes > 1:
             return self._load_vector(node, copy, lanes)
         if not node.guards:
@@ -151,6 +175,29 @@ class Access:
             node.type, self._places(node, copy, lanes), mask or Vector(self.f, "i1", lanes, "splat (i1 true)")
         )
 
+    def _load_packed(self, node: Node, copy: int, lanes: int) -> Register:
+        """A load of elements that share bytes."""
+        condition = self.indices.condition(node.guards, copy) if node.guards else None
+        if lanes == 1 or (self.scope.step(node.index) == 1 and (condition is None or condition.lanes == 1)):
+            place, half = self._halves(node, copy)
+            if condition is not None:
+                place = either(condition.bit(), place, self.base(_NOTHING))
+            elif lanes > 1 and self.far and isinstance(node.slot, int):
+                memory.prefetch(place)
+            return self._unpacked(node, lanes, place, half, self.scope.lane.active_in(copy) if lanes > 1 else 1)
+        mask = self._active(copy, lanes) or Vector(self.f, "i1", lanes, "splat (i1 true)")
+        if condition is not None:
+            mask &= self.indices.mask(node.guards, copy, lanes)
+        numbers = self.indices.lanes(node.index, copy, lanes)
+        found = vector(memory.load_gathered("u8", self.base(node.slot).at_each("i8", numbers.ashr(1)), mask))
+        codes = where((numbers & 1).ne(0), found.lshr(4), found)
+        return codes if node.type == "u8" else nibbles.codes_as(node.type, codes)
+
+    def _unpacked(self, node: Node, lanes: int, place: Ptr, half: values.Index, active: int) -> Register:
+        if node.type == "u8":
+            return nibbles.load_codes(lanes, place, half, active)
+        return nibbles.load(node.type, lanes, place, half, active)
+
     def _load_strided(self, node: Node, copy: int, lanes: int, step: int) -> Register:
         """A load of every `step`-th element; others of the elements between are picked from the same vectors."""
         active, own, column = self.scope.lane.active_in(copy), _constant(node), _column(node)
@@ -176,10 +223,14 @@ class Access:
 
     def load_tile(self, node: Node) -> tuple[Register, ...]:
         """Load a row for every lane and transpose: copy c gets element c of each row."""
-        lane, index = self.scope.lane, node.index
-        place, address_type, step = self.place(node, 0), memory.address_type(node.type), index.coefficient(lane.atom)
-        mask = memory.first_lanes(self.f, lane.copies, lane.width)
-        rows = [memory.load(node.type, lane.width, place.at(address_type, step * k), mask) for k in range(lane.active)]
+        lane, step = self.scope.lane, node.index.coefficient(self.scope.lane.atom)
+        if node.packed:
+            places = [self._halves(node, 0, step * k) for k in range(lane.active)]
+            rows = [self._unpacked(node, lane.width, place, half, lane.copies) for place, half in places]
+        else:
+            place, kind = self.place(node, 0), memory.address_type(node.type)
+            mask = memory.first_lanes(self.f, lane.copies, lane.width)
+            rows = [memory.load(node.type, lane.width, place.at(kind, step * k), mask) for k in range(lane.active)]
         rows += rows[:1] * (lane.width - lane.active)
         columns = [transposed(plane) for plane in zip(*map(parts, rows), strict=True)]
         return tuple([joined(column) for column in zip(*columns, strict=True)][: lane.copies])
@@ -258,6 +309,11 @@ def columns_of(nodes: Iterable[Node]) -> dict[Column, list[Node]]:
     for node in sorted(nodes, key=_constant):
         found.setdefault(_column(node), []).append(node)
     return found
+
+
+def _in_bytes(index: Index) -> Terms:
+    """The terms of an index of packed elements, each as so many whole bytes."""
+    return tuple([(atom, coefficient // 2) for atom, coefficient in index.terms if coefficient not in (0, 1)])
 
 
 def _column(node: Node) -> Column:

@@ -29,7 +29,7 @@ from hlotool.codegen.nests.indices import Indices
 from hlotool.codegen.nests.reductions import Accumulators, reducer_of
 from hlotool.codegen.nests.scope import NO_ATOM, NO_LANE, Known, Lane, Scope
 from hlotool.codegen.nests.tables import ENTRIES, Table, tables_of
-from hlotool.ir import UnsupportedError, byte_size
+from hlotool.ir import UnsupportedError
 
 __all__ = ["Nest"]
 
@@ -336,7 +336,7 @@ class Nest:
             index = node.index
             if not isinstance(node.slot, int) or node.guards:
                 continue
-            if byte_size(node.type) * node.trips <= self.machine.l2:  # what it moves in all stays in that cache
+            if node.moved <= self.machine.l2:  # what it moves in all stays in that cache
                 continue
             new = [atom for atom, _ in index.terms if atom not in scope.counters]
             if len(new) != 1 or index.coefficient(new[0]) != 1 or (new[0].low, new[0].high) != (row.low, row.high):
