@@ -18,7 +18,7 @@ from test_product_prologue import same_numbers
 
 from hlotool.analysis.contraction import matrix_views
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.analysis.product_prologue import streams
+from hlotool.analysis.product_prologue import STREAMED, STREAMED_ALONG, streams
 from hlotool.codegen.cpu.products.blocking import STRIP_BYTES, STRIP_COLUMNS, STRIP_ROWS, strip_to_pack
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.driver import compile_module, optimise
@@ -97,6 +97,31 @@ def test_strips_are_for_large_matrices_in_rows() -> None:
     assert streams(view(1, 512, 512, turned=True), (1,))
     assert streams(view(8, 100, 100), (1,))
     assert not streams(view(9, 100, 100), (1,))
+
+
+def test_few_rows_meet_a_large_matrix_along_their_terms() -> None:
+    def meets(m: int, k: int, n: int) -> bool:
+        view = matrix_views(decode_step(m, k, n, "s8", turned=True).entry.root)
+        return view is not None and streams(view, (1,))
+
+    assert meets(STREAMED_ALONG, 512, 512)
+    assert not meets(STREAMED_ALONG + 1, 512, 512)
+    assert not meets(STREAMED_ALONG, 511, 512)
+    assert meets(STREAMED, 100, 100)
+
+
+@every_machine
+@pytest.mark.parametrize(("m", "k", "kind", "group"), [(16, 1024, "s4", 64), (9, 1031, "u4", 0), (3, 4100, "s8", 0)])
+def test_rows_too_large_for_the_nearest_cache_are_copied(
+    machine: Machine, m: int, k: int, kind: str, group: int
+) -> None:
+    """Parts of the sum that divide it, and some that do not; more rows than registers."""
+    small = replace(machine, l1=32 << 10)
+    made = decode_step(m, k, 260, kind, group, turned=True)
+    checked(made, small)
+    program = compile_module(made, machine=small, threads=1)
+    assert program.memory is not None
+    assert program.memory.arena_bytes > m * k * 4
 
 
 @pytest.mark.parametrize("rows", [1, 7, STRIP_ROWS])
