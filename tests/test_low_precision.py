@@ -124,6 +124,15 @@ def test_rows_too_large_for_the_nearest_cache_are_copied(
     assert program.memory.arena_bytes > m * k * 4
 
 
+@pytest.mark.parametrize(("n", "turned"), [(4096, True), (4096, False), (1024, True)])
+def test_large_weights_are_asked_for_ahead(n: int, turned: bool) -> None:
+    """A line at a time, if a core's own caches do not hold them."""
+    large = replace(host(), l2=1 << 20)
+    made = decode_step(1, 1024, n, "s4", 64, turned=turned)
+    text = compile_module(stored(made, numbers(made)), machine=large, threads=1).text("llvm")
+    assert ("call void @llvm.prefetch" in text) == (n == 4096)
+
+
 @pytest.mark.parametrize("rows", [1, 7, STRIP_ROWS])
 def test_strips_stay_in_the_nearest_cache(rows: int) -> None:
     for columns in (512, 4096, 1 << 16):

@@ -861,6 +861,9 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.costs.repeated_bytes": (lambda size: product(33, -(-elements_of(size) // 1024), 1024),),
     "analysis.product_prologue.STRIPS": (lambda size: narrow_weights(1, elements_of(size) // 512, 512),),
     "analysis.product_prologue.LONG_ROWS": (lambda n: narrow_weights(2, 520, n),),
+    "codegen.cpu.products.prologue.ELEMENTS_AHEAD": (
+        lambda n: narrow_weights(1, 64, n), lambda n: narrow_weights(2, n, 64, turned=True),
+    ),
     "analysis.product_prologue.STREAMED_ALONG": (lambda n: narrow_weights(n, 520, 520, turned=True),),
     "analysis.product_prologue.STREAMED": (lambda n: product(64, 48, n), lambda n: product(n, 48, 64)),
     "codegen.plan.buffers.SWAPPED_BYTES": (swapped_state,),

@@ -37,18 +37,21 @@ class Access:
     """What the loads and stores at `indices` need: pointers to the buffers, and addresses as far as they are known.
 
     `bases` are the buffers in the argument table; `streams` the slots of outputs that no cache can hold; `far` tells
-    whether operands come from beyond the caches, slower than they are needed.
+    whether operands come from beyond the caches, slower than they are needed.  What will be read so many elements
+    `ahead` (0: nothing) is asked for, where an operand is more than a core's own caches hold.
     """
 
     def __init__(
-        self, indices: Indices, name: str, bases: Mapping[object, Ptr], streams: Collection[object], far: bool
-    ) -> None:
+        self, indices: Indices, name: str, bases: Mapping[object, Ptr], streams: Collection[object], far: bool,
+        ahead: int,
+    ) -> None:  # fmt: skip
         self.indices = indices
         self.scope = scope = indices.scope
         self.f = scope.f
         self.name = name
         self.streams = streams
         self.far = far
+        self.ahead = ahead
         self.bases: Known[object, Ptr] = scope.table(lambda slot: 0)
         self.bases.update(bases)
         self.aligned = False  # whether vectors of neighbours begin at multiples of their size
@@ -146,7 +149,7 @@ class Access:
         return memory.load(node.type, 1, either(condition, self.place(node, copy), self.base(node.slot)))
 
     def _load_vector(self, node: Node, copy: int, lanes: int) -> Register:
-        lane, mask, step = self.scope.lane, self._active(copy, lanes), self.scope.step(node.index)
+        mask, step = self._active(copy, lanes), self.scope.step(node.index)
         if node.guards:
             condition = self.indices.condition(node.guards, copy)
             if condition.lanes == 1 and step == 1:
@@ -163,8 +166,7 @@ class Access:
             return broadcast(memory.load(node.type, 1, place), lanes)
         if step == 1:
             place = self.place(node, copy)
-            if self.far and isinstance(node.slot, int) and self.scope.stack[-1] & lane.atom.variables:
-                memory.prefetch(place)
+            self._fetch(node, copy, lanes, place)
             return memory.load(node.type, lanes, place, mask, self.aligned)
         if step == -1 and mask is None:
             value = memory.load(node.type, lanes, self.place(node, copy, 1 - lanes))
@@ -175,6 +177,17 @@ class Access:
             node.type, self._places(node, copy, lanes), mask or Vector(self.f, "i1", lanes, "splat (i1 true)")
         )
 
+    def _fetch(self, node: Node, copy: int, lanes: int, place: Ptr) -> None:
+        """Ask for what a vector load at a place will read later on."""
+        if not isinstance(node.slot, int) or not self.scope.stack[-1] & self.scope.lane.atom.variables:
+            return
+        if self.far:
+            memory.prefetch(place)
+        elif self.ahead and node.moved > self.scope.machine.l2:
+            size = lanes // 2 if node.packed else lanes * byte_size(node.type)
+            if copy * size % LINE < size:  # once for each line
+                self.place(node, copy, self.ahead).fetch()
+
     def _load_packed(self, node: Node, copy: int, lanes: int) -> Register:
         """A load of elements that share bytes."""
         condition = self.indices.condition(node.guards, copy) if node.guards else None
@@ -182,8 +195,8 @@ class Access:
             place, half = self._halves(node, copy)
             if condition is not None:
                 place = either(condition.bit(), place, self.base(_NOTHING))
-            elif lanes > 1 and self.far and isinstance(node.slot, int):
-                memory.prefetch(place)
+            elif lanes > 1:
+                self._fetch(node, copy, lanes, place)
             return self._unpacked(node, lanes, place, half, self.scope.lane.active_in(copy) if lanes > 1 else 1)
         mask = self._active(copy, lanes) or Vector(self.f, "i1", lanes, "splat (i1 true)")
         if condition is not None:

@@ -38,7 +38,7 @@ Carried = Sequence[Vector]
 
 
 class Nest:
-    """Writes loops into function `f`; for `bases`, `streams` and `far` see `Access`.
+    """Writes loops into function `f`; for `bases`, `streams`, `far` and `ahead` see `Access`.
 
     `rows` are the loads of values that are kept in a buffer while a row is computed, `row_stores` for the reductions
     that compute them their stores, `stages` the parts of the lane loop where it is written in several, `outputs` the
@@ -47,13 +47,13 @@ class Nest:
 
     def __init__(
         self, f: Function, machine: Machine, name: str, bases: Mapping[object, Ptr],
-        streams: Collection[object] = (), far: bool = False,
+        streams: Collection[object] = (), far: bool = False, ahead: int = 0,
     ) -> None:  # fmt: skip
         self.f = f
         self.machine = machine
         self.scope = Scope(f, machine)
         self.indices = Indices(self.scope)
-        self.access = Access(self.indices, name, bases, streams, far)
+        self.access = Access(self.indices, name, bases, streams, far, ahead)
         self.rows: Known[Node, Node] = self.scope.table(lambda node: 0)
         self.tables: Known[Node, Table] = self.scope.table(lambda node: 0)
         self._entries: Known[Node, Vector] = self.scope.table(lambda node: self.tables[node].variables)

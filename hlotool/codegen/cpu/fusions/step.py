@@ -78,6 +78,7 @@ class Job:
     may_lane: bool = True
     multiple: int = 0
     tiles: bool = False
+    ahead: int = 0  # see `Access`
 
 
 def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scratch_slot: int) -> Step:
@@ -94,7 +95,7 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
         if aligned and work(nodes) <= HEAVY:
             nest = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
         else:
-            nest = write_nest(Nest(f, machine, name, bases, far=bool(far)), job, len(jobs) == 1)
+            nest = write_nest(Nest(f, machine, name, bases, far=bool(far), ahead=job.ahead), job, len(jobs) == 1)
         unit.count({**nest.work, "planned": nest.time})
         total += nest.time
         tasks = nest.tasks

@@ -20,6 +20,7 @@ from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.plan import part_count, partial_jobs, partial_uses
 from hlotool.codegen.cpu.fusions.step import Job, emit_step
 from hlotool.codegen.cpu.products.epilogue import Epilogue
+from hlotool.codegen.cpu.products.prologue import ELEMENTS_AHEAD
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arrays import aligned
 from hlotool.codegen.llvm.polling import finish_kernel
@@ -130,10 +131,10 @@ def _copy_job(tracer: Tracer, dot: Instruction, operand: Instruction) -> Job:
 
 
 def _in_registers(jobs: Sequence[Job], machine: Machine) -> list[Job]:
-    """Jobs that have no more sums at a time than half of the registers hold."""
+    """Jobs that have no more sums at a time than half of the registers hold, and ask for weights ahead."""
     most = machine.registers // 2
     return [
-        replace(job, stores=job.stores[start : start + most])
+        replace(job, stores=job.stores[start : start + most], ahead=ELEMENTS_AHEAD)
         for job in jobs for start in range(0, len(job.stores), most)
     ]
 
