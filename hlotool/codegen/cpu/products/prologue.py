@@ -87,9 +87,10 @@ class Prologue:
             if atom.high:
                 loops.append(LoopSpec(atom, atom.high + 1, start=start, stop=stop))
         own = Job(job.tracer, job.stores, job.atoms, tuple(loops), atoms[-1].high > 0, width, tiles=True)
-        line = copy.rows.source // copy.source.element.bytes
-        in_rows = copy.columns.source == copy.source.element.bytes
-        ahead = -(-ELEMENTS_AHEAD // line) * line if in_rows else 0
+        ahead = 0
+        if copy.columns.source == copy.source.element.bytes:
+            together, across = (copy.piece, group * width) if copy.piece else (1, width)
+            ahead = -(-ELEMENTS_AHEAD // (together * across)) * together * copy.rows.source // copy.source.element.bytes
         nest = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write}, ahead=ahead), own, False)
         unit.count({**nest.work, "planned": nest.time})
         panel.end()
