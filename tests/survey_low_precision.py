@@ -5,8 +5,9 @@
 
 A line per computation and processor: the time of f32 in microseconds, and by how much each other type is faster (below
 1: slower).  All of a line run in turns in this process; times are lower quartiles.  ``tiles`` is this processor with
-its tile registers, ``host`` without.  ``decode`` meets weights of --size squared with a few rows: a scale for each
-column or, behind a colon, for groups of so many terms; KN and NK say which dimension lies side by side last.
+its tile registers, ``host`` without.  ``decode`` meets weights of --size squared, which are constants, with a few rows:
+a scale for each column or, behind a colon, for groups of so many terms; KN and NK say which dimension lies side by side
+last.
 
 Where ONNX Runtime is installed (with onnx, to make its models), lines of ``tiles``, and of the first processor named
 otherwise, have its times of the same work, too: MatMulNBits, MatMulInteger and ConvInteger, beside hlotool's of the
@@ -25,6 +26,8 @@ import numpy as np
 
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.driver import compile_module
+from hlotool.driver.specialise import bind
+from hlotool.ir import literal
 from hlotool.text.parser import parse
 
 DTYPES: dict[str, Any] = {
@@ -79,13 +82,17 @@ def convolution(kinds: Sequence[str], nchw: bool, size: int, features: int, wind
     )
 
 
-def compiled(text: str, machine: Machine, threads: int) -> Run:
-    """A run on small whole numbers."""
+def compiled(text: str, machine: Machine, threads: int, constants: bool = False) -> Run:
+    """A run on small whole numbers; all but the first array may be `constants`, as weights are."""
     module, generator = parse(text), np.random.default_rng(1)
     arrays = []
     for p in module.entry.parameters:
         low = 0 if p.shape.element_type[0] == "u" else -4
         arrays.append(generator.integers(low, 5, p.shape.dimensions).astype(DTYPES[p.shape.element_type]))
+    if constants:
+        others = zip(module.entry.parameters[1:], arrays[1:], strict=True)
+        module = bind(module, {p.name: literal(value, p.shape.element_type) for p, value in others})
+        del arrays[1:]
     executable = compile_module(module, machine=machine, threads=threads)
     return lambda: executable(*arrays)
 
@@ -153,11 +160,11 @@ def measure(part: str, label: str, machine: Machine, arguments: argparse.Namespa
     if part == "decode":
         for turned in (False, True):
             for m in (1, 4, 16):
-                runs = [compiled(decode(m, size, size, "f32", size, turned), machine, threads)]
+                runs = [compiled(decode(m, size, size, "f32", size, turned), machine, threads, constants=True)]
                 for name in WEIGHTS:
                     kind, _, group = name.partition(":")
                     text = decode(m, size, size, kind, int(group or size), turned)
-                    runs.append(compiled(text, machine, threads))
+                    runs.append(compiled(text, machine, threads, constants=True))
                 if peers and turned:
                     packed = np.full((size, size // 32, 16), 0x77, np.uint8)
                     scales = np.ones(size * size // 32, np.float32)

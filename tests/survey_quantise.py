@@ -1,4 +1,5 @@
-"""What quantising costs and gains: a classifier, a residual block and a transformer block, to each type.
+"""What quantising costs and gains: a classifier, a residual block, a transformer block and a step of a decoder, to each
+type.
 
     python tests/survey_quantise.py [TO...]      a table of error, size and time, as Markdown
 
@@ -97,6 +98,20 @@ ENTRY main {
 }
 """  # noqa: E501
 
+DECODER = """HloModule decoder
+ENTRY main {
+  x = f32[1,2048] parameter(0)
+  up = f32[2048,8192] parameter(1)
+  down = f32[8192,2048] parameter(2)
+  zero = f32[] constant(0)
+  zeros = f32[1,8192] broadcast(zero), dimensions={}
+  wide = f32[1,8192] dot(x, up), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  active = f32[1,8192] maximum(wide, zeros)
+  narrow = f32[1,2048] dot(active, down), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT y = f32[1,2048] add(narrow, x)
+}
+"""
+
 
 def _digits() -> tuple[Module, list[Sample], Metric]:
     from sklearn.datasets import load_digits
@@ -129,6 +144,7 @@ def _models() -> Iterator[tuple[str, tuple[Module, list[Sample], Metric]]]:
     yield "digits", _digits()
     yield "residual block", _random(RESIDUAL)
     yield "transformer block", _random(BLOCK)
+    yield "decoder step", _random(DECODER)
 
 
 def _row(name: str, to: str, found: Quantised, samples: list[Sample]) -> str:

@@ -17,11 +17,13 @@ from test_product_fusion import fused, kinds, module
 from test_product_prologue import same_numbers
 
 from hlotool.analysis.contraction import matrix_views
-from hlotool.analysis.product_prologue import streams
+from hlotool.analysis.decisions import DecisionLog
+from hlotool.analysis.product_prologue import STREAMED, STREAMED_ALONG, streams
 from hlotool.codegen.cpu.products.blocking import STRIP_BYTES, STRIP_COLUMNS, STRIP_ROWS, strip_to_pack
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.driver import compile_module, optimise
-from hlotool.ir import Module, element_type
+from hlotool.driver.specialise import bind
+from hlotool.ir import Module, element_type, literal
 from hlotool.text.parser import parse
 
 FLOATS = {
@@ -95,6 +97,40 @@ def test_strips_are_for_large_matrices_in_rows() -> None:
     assert streams(view(1, 512, 512, turned=True), (1,))
     assert streams(view(8, 100, 100), (1,))
     assert not streams(view(9, 100, 100), (1,))
+
+
+def test_few_rows_meet_a_large_matrix_along_their_terms() -> None:
+    def meets(m: int, k: int, n: int) -> bool:
+        view = matrix_views(decode_step(m, k, n, "s8", turned=True).entry.root)
+        return view is not None and streams(view, (1,))
+
+    assert meets(STREAMED_ALONG, 512, 512)
+    assert not meets(STREAMED_ALONG + 1, 512, 512)
+    assert not meets(STREAMED_ALONG, 511, 512)
+    assert meets(STREAMED, 100, 100)
+
+
+@every_machine
+@pytest.mark.parametrize(("m", "k", "kind", "group"), [(16, 1024, "s4", 64), (9, 1031, "u4", 0), (3, 4100, "s8", 0)])
+def test_rows_too_large_for_the_nearest_cache_are_copied(
+    machine: Machine, m: int, k: int, kind: str, group: int
+) -> None:
+    """Parts of the sum that divide it, and some that do not; more rows than registers."""
+    small = replace(machine, l1=32 << 10)
+    made = decode_step(m, k, 260, kind, group, turned=True)
+    checked(made, small)
+    program = compile_module(made, machine=small, threads=1)
+    assert program.memory is not None
+    assert program.memory.arena_bytes > m * k * 4
+
+
+@pytest.mark.parametrize(("n", "turned"), [(4096, True), (4096, False), (1024, True)])
+def test_large_weights_are_asked_for_ahead(n: int, turned: bool) -> None:
+    """A line at a time, if a core's own caches do not hold them."""
+    large = replace(host(), l2=1 << 20)
+    made = decode_step(1, 1024, n, "s4", 64, turned=turned)
+    text = compile_module(stored(made, numbers(made)), machine=large, threads=1).text("llvm")
+    assert ("call void @llvm.prefetch" in text) == (n == 4096)
 
 
 @pytest.mark.parametrize("rows", [1, 7, STRIP_ROWS])
@@ -235,3 +271,64 @@ def test_a_convolution_of_bytes_is_quantised_again_where_it_is_made() -> None:
     generator = np.random.default_rng(3)
     scales = [2.0 ** generator.integers(-9, -6, 12), generator.integers(-3, 4, 12)]
     same_numbers(made, None, [*extremes(made), *(x.astype(np.float32) for x in scales)])
+
+
+# ---- two elements in a byte
+
+
+def stored(made: Module, arrays: list[np.ndarray[Any, Any]]) -> Module:
+    """The module with all but its first argument as constants."""
+    others = zip(made.entry.parameters[1:], arrays[1:], strict=True)
+    return bind(made, {p.name: literal(value, p.shape.element_type) for p, value in others})
+
+
+def packed_bytes(made: Module) -> int:
+    """Bytes of the constants of an optimised module whose elements share bytes."""
+    log = DecisionLog()
+    optimise(made, "default", log)
+    return int(sum(dict(one.numbers)["bytes"] for one in log if one.pass_name == "sub-byte-packing"))
+
+
+@every_machine
+@pytest.mark.parametrize(("kind", "group", "zero"), [("s4", 32, False), ("u4", 64, True), ("s4", 0, True)])
+def test_constants_of_four_bits_share_bytes(machine: Machine, kind: str, group: int, zero: bool) -> None:
+    """Rows of an even and of an odd number of elements, few and many of them, in both orientations."""
+    for m, k, n, turned in ((1, 512, 130, True), (3, 448, 257, False), (16, 320, 211, True), (17, 257, 259, False)):
+        if group and k % group:
+            continue
+        made = decode_step(m, k, n, kind, group, zero, turned)
+        arrays = numbers(made)
+        module = stored(made, arrays)
+        assert packed_bytes(module) >= k * n // 2
+        same_numbers(module, machine, arrays[:1])
+
+
+@every_machine
+@pytest.mark.parametrize("kind", ["s4", "u4", "f4e2m1fn"])
+def test_halves_of_bytes_are_read_however_they_lie(machine: Machine, kind: str) -> None:
+    """In rows that begin in the middle of a byte, backwards, apart, turned, gathered, padded; as bytes and floats."""
+    made = module(
+        f"p = u8[1575] parameter(0)\ni = s32[6,1] parameter(1)\nb = {kind}[1575,2] bitcast-convert(p)\n"
+        f"w = {kind}[45,70] reshape(b)\ns = {kind}[45,33] slice(w), slice={{[0:45],[3:36]}}\n"
+        f"d = {kind}[45,35] slice(w), slice={{[0:45],[0:70:2]}}\nr = {kind}[45,70] reverse(w), dimensions={{0,1}}\n"
+        f"t = {kind}[70,45] transpose(w), dimensions={{1,0}}\no = {kind}[] constant(1)\n"
+        f"a = {kind}[47,71] pad(w, o), padding=1_1x-1_2\n"
+        f"g = {kind}[6,70] gather(w, i), offset_dims={{1}}, collapsed_slice_dims={{0}}, start_index_map={{0}}, "
+        "index_vector_dim=1, slice_sizes={1,70}\n"
+        "c1 = f32[45,33] convert(s)\nc2 = f32[45,35] convert(d)\nc3 = s8[45,70] convert(r)\n"
+        "c4 = f32[70,45] convert(t)\nc5 = f32[47,71] convert(a)\nc6 = f64[6,70] convert(g)\n"
+        "ROOT y = (f32[45,33], f32[45,35], s8[45,70], f32[70,45], f32[47,71], f64[6,70]) "
+        "tuple(c1, c2, c3, c4, c5, c6)"
+    )
+    halves = np.random.default_rng(3).integers(0, 256, 1575).astype(np.uint8)
+    same_numbers(made, machine, [halves, np.array([[0], [44], [7], [7], [3], [60]], np.int32)])
+
+
+def test_what_a_product_reads_keeps_whole_bytes() -> None:
+    made = module(
+        "x = s8[4,512] parameter(0)\nw = s4[512,512] parameter(1)\n"
+        "ROOT y = s32[4,512] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    )
+    log = DecisionLog()
+    optimise(stored(made, numbers(made)), "default", log)
+    assert [one.rule for one in log if one.pass_name == "sub-byte-packing"] == ["whole-bytes"]

@@ -370,11 +370,12 @@ def plain_products_of_bytes(size: int) -> str:
     return plain_products(elements_of(size) // 40)
 
 
-def narrow_weights(m: int, k: int, n: int) -> str:
+def narrow_weights(m: int, k: int, n: int, turned: bool = False) -> str:
     """Weights of one byte, computed in the product."""
+    sizes = f"{n},{k}" if turned else f"{k},{n}"
     return main_of(
-        f"x = f32[{m},{k}] parameter(0)\nw = s8[{k},{n}] parameter(1)\nb = f32[{k},{n}] convert(w)\n"
-        f"ROOT y = f32[{m},{n}] dot(x, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        f"x = f32[{m},{k}] parameter(0)\nw = s8[{sizes}] parameter(1)\nb = f32[{sizes}] convert(w)\n"
+        f"ROOT y = f32[{m},{n}] dot(x, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{{int(turned)}}}"
     )
 
 
@@ -860,6 +861,10 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.costs.repeated_bytes": (lambda size: product(33, -(-elements_of(size) // 1024), 1024),),
     "analysis.product_prologue.STRIPS": (lambda size: narrow_weights(1, elements_of(size) // 512, 512),),
     "analysis.product_prologue.LONG_ROWS": (lambda n: narrow_weights(2, 520, n),),
+    "codegen.cpu.products.prologue.ELEMENTS_AHEAD": (
+        lambda n: narrow_weights(1, 64, n), lambda n: narrow_weights(2, n, 64, turned=True),
+    ),
+    "analysis.product_prologue.STREAMED_ALONG": (lambda n: narrow_weights(n, 520, 520, turned=True),),
     "analysis.product_prologue.STREAMED": (lambda n: product(64, 48, n), lambda n: product(n, 48, 64)),
     "codegen.plan.buffers.SWAPPED_BYTES": (swapped_state,),
     "codegen.algorithms.items.TASKS": (

@@ -43,6 +43,7 @@ _DEQUANTISED = (
     "a = f32[@,64] parameter(0)\nw = s8[64,64] parameter(1)\nb = f32[64,64] convert(w)\n"
     f"ROOT y = f32[@,64] dot(a, b), {_BY_ROWS}"
 )
+_FOUR_BITS = "w = s4[4] constant({1, -2, 3, -4})\n"
 _SUM = "zero = f32[] constant(0)\nr = f32[8] reduce(t, zero), dimensions={1}, to_apply=add\n"
 
 
@@ -281,6 +282,14 @@ _ROWS = (
                 "r = f32[8,8] maximum(d, c)\ne = f32[8,8] dot(r, r), lhs_contracting_dims={1}, "
                 "rhs_contracting_dims={0}\ng = pred[8,8] compare(d, c), direction=GT\n"
                 "ROOT s = f32[8,8] select(g, e, c)")),
+    _kind(4175, "rewrite sub-byte-packing", "pack", "two elements of a constant share a byte",
+          "All that reads the constant, whose elements have four bits, computes with single elements, and takes them "
+          "from halves of bytes: half as much is read from memory.",
+          _main(_FOUR_BITS + "c = f32[4] convert(w)\nROOT y = f32[4] negate(c)"), "fusion,sub-byte-packing{least=4}"),
+    _kind(4176, "refuse sub-byte-packing", "whole-bytes", "elements of a constant keep a byte each",
+          "Something reads the constant, whose elements have four bits, that is no loop over elements: a product whose "
+          "operand it is, a loop whose state it is, or the caller.",
+          _main(_FOUR_BITS + "ROOT y = s4[4] copy(w)"), "sub-byte-packing{least=4}"),
     # ---- calls and computations
     _kind(4040, "rewrite call-inliner", "inline", "a call was inlined",
           "The instructions of the called computation stand in the caller now.",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.thresholds import Threshold
-from hlotool.ir import Instruction, element_type
+from hlotool.ir import ELEMENT_TYPES, Instruction, element_type
 from hlotool.ir.opcodes import ELEMENTWISE
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "is_positional",
     "is_variadic_reduce",
     "reduces_minor",
+    "takes_halves",
 ]
 
 _MOVEMENT = frozenset(
@@ -61,13 +62,19 @@ def is_fusible(instruction: Instruction) -> bool:
         case "concatenate":
             return not has_many_sources(instruction)
         case "bitcast-convert":
-            return instruction.operands[0].shape.rank == shape.rank
+            return instruction.operands[0].shape.rank == shape.rank or takes_halves(instruction)
         case "reduce" | "map":
             return can_inline(instruction.attributes["to_apply"])
         case "reduce-window":
             return can_inline(instruction.attributes["to_apply"]) and _has_separate_windows(instruction)
         case _:
             return False
+
+
+def takes_halves(cast: Instruction) -> bool:
+    """Whether a bitcast-convert takes its elements, of four bits, from halves of bytes: kernels read these so."""
+    source, target = (ELEMENT_TYPES[one.shape.element_type] for one in (cast.operands[0], cast))
+    return source.bits == 8 and target.bits == 4
 
 
 def _has_separate_windows(pooling: Instruction) -> bool:

@@ -26,6 +26,10 @@ __all__ = ["is_prologue_member", "is_streamed", "members_of", "prologues", "stre
 STREAMED: Annotated[int, Threshold("operations")] = 8
 """Most results that one element of a streamed operand goes into: as many sums are held in registers."""
 
+STREAMED_ALONG: Annotated[int, Threshold("operations")] = 16
+"""The same where the operand is large and its terms lie side by side: vectors run along these, and packing would turn
+them."""
+
 STRIPS: Annotated[int, Threshold("bytes")] = 1 << 20
 """Of an operand, as it is computed, from which on strips of it pay."""
 LONG_ROWS: Annotated[int, Threshold("columns")] = 512  # of such an operand
@@ -76,7 +80,16 @@ def streams(view: MatrixView, numbers: Collection[int]) -> bool:
     """
     if tuple(numbers) == (1,) and _lies_in_long_rows(view):
         return False
-    return (view.m if 1 in numbers else 1) * (view.n if 0 in numbers else 1) <= STREAMED
+    most = STREAMED_ALONG if _lies_along_terms(view, numbers) else STREAMED
+    return (view.m if 1 in numbers else 1) * (view.n if 0 in numbers else 1) <= most
+
+
+def _lies_along_terms(view: MatrixView, numbers: Collection[int]) -> bool:
+    """Whether an operand is a large matrix whose terms lie side by side, as those of the other one do."""
+    size = byte_size(view.types[1])
+    along = all(matrix.terms == (size,) for matrix in (view.lhs, view.rhs)) and not view.batch
+    lines = view.n if tuple(numbers) == (1,) else view.m
+    return along and set(view.types) == {"f32"} and len(numbers) == 1 and lines * view.k * size >= STRIPS
 
 
 def _lies_in_long_rows(view: MatrixView) -> bool:

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, linearize
-from hlotool.ir import ELEMENT_TYPES, Computation
+from hlotool.ir import ELEMENT_TYPES, Computation, byte_size
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
@@ -33,7 +33,9 @@ class Node:
     ============  ==========================================================================
     kind          meaning
     ============  ==========================================================================
-    load          element `index` of buffer `slot` (a slot of the argument table, or a literal)
+    load          element `index` of buffer `slot` (a slot of the argument table, or a literal).  If it is
+                  `packed`, two elements of four bits share a byte, the first one in its low half; as u8 it is
+                  these bits, and above them anything
     constant      the number `slot`
     position      the integer `index` converted to `type`
     elementwise   `opcode` with `attributes` of `operands`
@@ -57,6 +59,7 @@ class Node:
     slot: Any = None
     computation: Computation | None = None
     bound: tuple[Atom, ...] = ()
+    packed: bool = False
     indices: tuple[Index, ...] = field(init=False)  # that this node itself evaluates
     inputs: tuple[Node, ...] = field(init=False)  # what is computed before: operands, sources of run-time integers
     atoms: tuple[Atom, ...] = field(init=False)
@@ -72,6 +75,12 @@ class Node:
         self.atoms = _atoms([node.atoms for node in self.inputs if node.atoms], inside, self.bound)
         self.variables = variables_of(self.atoms)
         self.trips = prod([atom.high - atom.low + 1 for atom in self.atoms])
+
+
+    @property
+    def moved(self) -> int:
+        """Bytes of memory that a load or store reads or writes for all settings of its variables."""
+        return -(-self.trips // 2) if self.packed else byte_size(self.type) * self.trips
 
 
 def _atoms(of_inputs: Sequence[tuple[Atom, ...]], inside: Sequence[Atom], bound: tuple[Atom, ...]) -> tuple[Atom, ...]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from hlotool.analysis.fusibility import takes_halves
 from hlotool.analysis.indexing import Atom, Condition, Index, constant, delinearize, linearize
 from hlotool.analysis.inlining import can_inline
 from hlotool.analysis.signs import is_nonpositive
@@ -82,6 +83,8 @@ def _bitcast_convert(t: Tracer, i: Instruction, index: tuple[Index, ...], guards
     their two parts, the real one first."""
     source, target = i.operands[0].shape, i.shape
     have, want = ELEMENT_TYPES[source.element_type].bits, ELEMENT_TYPES[target.element_type].bits
+    if takes_halves(i) and i.operands[0].opcode == "parameter":
+        return t.load(t.slots[i.operands[0].parameter_number], target, index, guards, packed=True)
     if have > want:
         wheres, number = [index[:-1]], index[-1]
     else:

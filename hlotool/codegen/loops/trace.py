@@ -135,12 +135,14 @@ class Tracer:
         guards = tuple([g for g in guards if not g.always])
         return self.rule_of(instruction)(self, instruction, index, guards, leaf)
 
-    def load(self, slot: Any, shape: Shape, index: tuple[Index, ...], guards: Guards) -> Node:
-        """A load; guards that its range makes superfluous are dropped."""
+    def load(
+        self, slot: Any, shape: Shape, index: tuple[Index, ...], guards: Guards, packed: bool = False
+    ) -> Node:
+        """A load of an array with this shape; guards that its range makes superfluous are dropped."""
         position = linearize(index, shape.dimensions)
         if position.low >= 0 and position.high < shape.size:
             guards = ()
-        return self.node("load", shape.element_type, index=position, guards=guards, slot=slot)
+        return self.node("load", shape.element_type, index=position, guards=guards, slot=slot, packed=packed)
 
     def choice(self, guards: Guards, yes: Node, no: Node, why: str = "") -> Node:
         """`yes` where all `guards` hold, else `no`; `why` is kept as the slot of the node."""

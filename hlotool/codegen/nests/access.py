@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
-from hlotool.analysis.indexing import Index
+from hlotool.analysis.indexing import Atom, Index
 from hlotool.analysis.thresholds import Threshold
-from hlotool.codegen.llvm import memory, strided, values
-from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts
-from hlotool.codegen.llvm.values import Ptr, Vector, either
+from hlotool.codegen.llvm import memory, nibbles, strided, values
+from hlotool.codegen.llvm.math.elements import Register, broadcast, is_complex, joined, parts, vector
+from hlotool.codegen.llvm.values import Ptr, Vector, either, number, plus, where
 from hlotool.codegen.llvm.vectors import transposed
 from hlotool.codegen.loops.nodes import Node, Row
 from hlotool.codegen.machine import LINE
@@ -37,18 +37,21 @@ class Access:
     """What the loads and stores at `indices` need: pointers to the buffers, and addresses as far as they are known.
 
     `bases` are the buffers in the argument table; `streams` the slots of outputs that no cache can hold; `far` tells
-    whether operands come from beyond the caches, slower than they are needed.
+    whether operands come from beyond the caches, slower than they are needed.  What will be read so many elements
+    `ahead` (0: nothing) is asked for, where an operand is more than a core's own caches hold.
     """
 
     def __init__(
-        self, indices: Indices, name: str, bases: Mapping[object, Ptr], streams: Collection[object], far: bool
-    ) -> None:
+        self, indices: Indices, name: str, bases: Mapping[object, Ptr], streams: Collection[object], far: bool,
+        ahead: int,
+    ) -> None:  # fmt: skip
         self.indices = indices
         self.scope = scope = indices.scope
         self.f = scope.f
         self.name = name
         self.streams = streams
         self.far = far
+        self.ahead = ahead
         self.bases: Known[object, Ptr] = scope.table(lambda slot: 0)
         self.bases.update(bases)
         self.aligned = False  # whether vectors of neighbours begin at multiples of their size
@@ -75,17 +78,17 @@ class Access:
         """Write what is known already of the addresses and integers that `node` will need deeper inside."""
         for index in node.indices:
             if node.kind in ("load", "store") and index is node.index:
-                self._address(node.slot, node.type, index)
+                self._address(node.slot, node.type, _in_bytes(index) if node.packed else index.terms)
             else:
                 self.indices.sum([term for term in index.terms if self.indices.is_known(term[0])])
 
-    def _address(self, slot: object, element_type: str, index: Index) -> Ptr:
-        """The address of position `index` less its constant, as far as its terms are known now."""
-        key = slot, index.terms
+    def _address(self, slot: object, element_type: str, terms: Terms) -> Ptr:
+        """The address of the position that is the sum of `terms`, as far as these are known now."""
+        key = slot, terms
         done, pointer = self._addresses.get(key) or (0, self.base(slot))
-        known = [k for k, (atom, _) in enumerate(index.terms) if not done >> k & 1 and self.indices.is_known(atom)]
+        known = [k for k, (atom, _) in enumerate(terms) if not done >> k & 1 and self.indices.is_known(atom)]
         if known:
-            offset = self.indices.sum([index.terms[k] for k in known])
+            offset = self.indices.sum([terms[k] for k in known])
             pointer = pointer.at(memory.address_type(element_type), offset)
             for k in known:
                 done |= 1 << k
@@ -95,9 +98,31 @@ class Access:
     def place(self, node: Node, copy: int, further: int = 0, index: Index | None = None) -> Ptr:
         """The address of the first lane of `copy`, or of the element so much `further` on; at another `index` if one
         is given."""
+        if node.packed:
+            return self._halves(node, copy, further, index)[0]
         kind, index = memory.address_type(node.type), index or node.index
-        pointer = self._address(node.slot, node.type, index)
+        pointer = self._address(node.slot, node.type, index.terms)
         return pointer.at(kind, index.constant + self.scope.shift(index, copy)).at(kind, further)
+
+    def _halves(self, node: Node, copy: int, further: int = 0, index: Index | None = None) -> tuple[Ptr, values.Index]:
+        """The same of packed elements: the byte, and which half of it."""
+        index = index or node.index
+        start = index.constant + self.scope.shift(index, copy) + further
+        odd = [(atom, 1) for atom, coefficient in index.terms if coefficient % 2 and not self._is_even(atom)]
+        even = [(atom, 1) for atom, coefficient in index.terms if coefficient % 2 and self._is_even(atom)]
+        pointer = self._address(node.slot, "u8", _in_bytes(index)) + start // 2
+        if even:
+            pointer += number(self.f, self.indices.sum(even)) >> 1
+        if not odd:
+            return pointer, start % 2
+        rest = number(self.f, plus(self.indices.sum(odd), start % 2))
+        return pointer + (rest >> 1), rest & 1
+
+    def _is_even(self, atom: Atom) -> bool:
+        """Whether a variable is even: it counts in vectors or tiles, at whose multiples lane loops and loops of tiles
+        begin."""
+        lane = self.scope.lane
+        return (atom == lane.atom and lane.width > 1) or (lane.is_tile and atom == lane.copied and lane.copies % 2 == 0)
 
     def move(self, node: Node, amount: values.Index) -> None:
         """Let the buffer of a node begin so many of its elements further on, until the innermost scope closes."""
@@ -114,6 +139,8 @@ class Access:
     def load(self, node: Node, copy: int) -> Register:
         """What a load reads: a vector in the lane loop."""
         lanes = self.scope.lanes(node)
+        if node.packed:
+            return self._load_packed(node, copy, lanes)
         if lanes > 1:
             return self._load_vector(node, copy, lanes)
         if not node.guards:
@@ -122,7 +149,7 @@ class Access:
         return memory.load(node.type, 1, either(condition, self.place(node, copy), self.base(node.slot)))
 
     def _load_vector(self, node: Node, copy: int, lanes: int) -> Register:
-        lane, mask, step = self.scope.lane, self._active(copy, lanes), self.scope.step(node.index)
+        mask, step = self._active(copy, lanes), self.scope.step(node.index)
         if node.guards:
             condition = self.indices.condition(node.guards, copy)
             if condition.lanes == 1 and step == 1:
@@ -139,8 +166,7 @@ class Access:
             return broadcast(memory.load(node.type, 1, place), lanes)
         if step == 1:
             place = self.place(node, copy)
-            if self.far and isinstance(node.slot, int) and self.scope.stack[-1] & lane.atom.variables:
-                memory.prefetch(place)
+            self._fetch(node, copy, lanes, place)
             return memory.load(node.type, lanes, place, mask, self.aligned)
         if step == -1 and mask is None:
             value = memory.load(node.type, lanes, self.place(node, copy, 1 - lanes))
@@ -150,6 +176,40 @@ class Access:
         return memory.load_gathered(
             node.type, self._places(node, copy, lanes), mask or Vector(self.f, "i1", lanes, "splat (i1 true)")
         )
+
+    def _fetch(self, node: Node, copy: int, lanes: int, place: Ptr) -> None:
+        """Ask for what a vector load at a place will read later on."""
+        if not isinstance(node.slot, int) or not self.scope.stack[-1] & self.scope.lane.atom.variables:
+            return
+        if self.far:
+            memory.prefetch(place)
+        elif self.ahead and node.moved > self.scope.machine.l2:
+            size = lanes // 2 if node.packed else lanes * byte_size(node.type)
+            if copy * size % LINE < size:  # once for each line
+                self.place(node, copy, self.ahead).fetch()
+
+    def _load_packed(self, node: Node, copy: int, lanes: int) -> Register:
+        """A load of elements that share bytes."""
+        condition = self.indices.condition(node.guards, copy) if node.guards else None
+        if lanes == 1 or (self.scope.step(node.index) == 1 and (condition is None or condition.lanes == 1)):
+            place, half = self._halves(node, copy)
+            if condition is not None:
+                place = either(condition.bit(), place, self.base(_NOTHING))
+            elif lanes > 1:
+                self._fetch(node, copy, lanes, place)
+            return self._unpacked(node, lanes, place, half, self.scope.lane.active_in(copy) if lanes > 1 else 1)
+        mask = self._active(copy, lanes) or Vector(self.f, "i1", lanes, "splat (i1 true)")
+        if condition is not None:
+            mask &= self.indices.mask(node.guards, copy, lanes)
+        numbers = self.indices.lanes(node.index, copy, lanes)
+        found = vector(memory.load_gathered("u8", self.base(node.slot).at_each("i8", numbers.ashr(1)), mask))
+        codes = where((numbers & 1).ne(0), found.lshr(4), found)
+        return codes if node.type == "u8" else nibbles.codes_as(node.type, codes)
+
+    def _unpacked(self, node: Node, lanes: int, place: Ptr, half: values.Index, active: int) -> Register:
+        if node.type == "u8":
+            return nibbles.load_codes(lanes, place, half, active)
+        return nibbles.load(node.type, lanes, place, half, active)
 
     def _load_strided(self, node: Node, copy: int, lanes: int, step: int) -> Register:
         """A load of every `step`-th element; others of the elements between are picked from the same vectors."""
@@ -176,10 +236,14 @@ class Access:
 
     def load_tile(self, node: Node) -> tuple[Register, ...]:
         """Load a row for every lane and transpose: copy c gets element c of each row."""
-        lane, index = self.scope.lane, node.index
-        place, address_type, step = self.place(node, 0), memory.address_type(node.type), index.coefficient(lane.atom)
-        mask = memory.first_lanes(self.f, lane.copies, lane.width)
-        rows = [memory.load(node.type, lane.width, place.at(address_type, step * k), mask) for k in range(lane.active)]
+        lane, step = self.scope.lane, node.index.coefficient(self.scope.lane.atom)
+        if node.packed:
+            places = [self._halves(node, 0, step * k) for k in range(lane.active)]
+            rows = [self._unpacked(node, lane.width, place, half, lane.copies) for place, half in places]
+        else:
+            place, kind = self.place(node, 0), memory.address_type(node.type)
+            mask = memory.first_lanes(self.f, lane.copies, lane.width)
+            rows = [memory.load(node.type, lane.width, place.at(kind, step * k), mask) for k in range(lane.active)]
         rows += rows[:1] * (lane.width - lane.active)
         columns = [transposed(plane) for plane in zip(*map(parts, rows), strict=True)]
         return tuple([joined(column) for column in zip(*columns, strict=True)][: lane.copies])
@@ -258,6 +322,11 @@ def columns_of(nodes: Iterable[Node]) -> dict[Column, list[Node]]:
     for node in sorted(nodes, key=_constant):
         found.setdefault(_column(node), []).append(node)
     return found
+
+
+def _in_bytes(index: Index) -> Terms:
+    """The terms of an index of packed elements, each as so many whole bytes."""
+    return tuple([(atom, coefficient // 2) for atom, coefficient in index.terms if coefficient not in (0, 1)])
 
 
 def _column(node: Node) -> Column:

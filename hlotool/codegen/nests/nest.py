@@ -29,7 +29,7 @@ from hlotool.codegen.nests.indices import Indices
 from hlotool.codegen.nests.reductions import Accumulators, reducer_of
 from hlotool.codegen.nests.scope import NO_ATOM, NO_LANE, Known, Lane, Scope
 from hlotool.codegen.nests.tables import ENTRIES, Table, tables_of
-from hlotool.ir import UnsupportedError, byte_size
+from hlotool.ir import UnsupportedError
 
 __all__ = ["Nest"]
 
@@ -38,7 +38,7 @@ Carried = Sequence[Vector]
 
 
 class Nest:
-    """Writes loops into function `f`; for `bases`, `streams` and `far` see `Access`.
+    """Writes loops into function `f`; for `bases`, `streams`, `far` and `ahead` see `Access`.
 
     `rows` are the loads of values that are kept in a buffer while a row is computed, `row_stores` for the reductions
     that compute them their stores, `stages` the parts of the lane loop where it is written in several, `outputs` the
@@ -47,13 +47,13 @@ class Nest:
 
     def __init__(
         self, f: Function, machine: Machine, name: str, bases: Mapping[object, Ptr],
-        streams: Collection[object] = (), far: bool = False,
+        streams: Collection[object] = (), far: bool = False, ahead: int = 0,
     ) -> None:  # fmt: skip
         self.f = f
         self.machine = machine
         self.scope = Scope(f, machine)
         self.indices = Indices(self.scope)
-        self.access = Access(self.indices, name, bases, streams, far)
+        self.access = Access(self.indices, name, bases, streams, far, ahead)
         self.rows: Known[Node, Node] = self.scope.table(lambda node: 0)
         self.tables: Known[Node, Table] = self.scope.table(lambda node: 0)
         self._entries: Known[Node, Vector] = self.scope.table(lambda node: self.tables[node].variables)
@@ -336,7 +336,7 @@ class Nest:
             index = node.index
             if not isinstance(node.slot, int) or node.guards:
                 continue
-            if byte_size(node.type) * node.trips <= self.machine.l2:  # what it moves in all stays in that cache
+            if node.moved <= self.machine.l2:  # what it moves in all stays in that cache
                 continue
             new = [atom for atom, _ in index.terms if atom not in scope.counters]
             if len(new) != 1 or index.coefficient(new[0]) != 1 or (new[0].low, new[0].high) != (row.low, row.high):

@@ -107,6 +107,7 @@ PASSES: dict[str, str] = {
     "sort-simplifier": "simplify.sort_simplifier:SortSimplifier",
     "spmd-partitioner": "spmd.spmd_partitioner:SpmdPartitioner",
     "stochastic-convert-decomposer": "expand.stochastic_convert_decomposer:StochasticConvertDecomposer",
+    "sub-byte-packing": "layout.sub_byte_packing:SubBytePacking",
     "topk-decomposer": "expand.topk_decomposer:TopkDecomposer",
     "topk-rewriter": "simplify.topk_rewriter:TopkRewriter",
     "transpose-folding": "layout.transpose_folding:TransposeFolding",
@@ -207,7 +208,7 @@ PIPELINES: dict[str, str] = {
         "convolution-to-dot,dot-decomposer,transpose-folding,product-packing,"
         "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion,multi-output-fusion,product-fusion,product-prologue,settle,"
-        "copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"
+        "sub-byte-packing,copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"
         "computation-deduplicator"
     ),
     "O0": "",
@@ -228,7 +229,7 @@ PIPELINES: dict[str, str] = {
         "limit-reuse,while-loop-invariant-code-motion,cse,dce,"
         "while-loop-trip-count-annotator,fusion{max-ops=1024},multi-output-fusion{max-ops=1024,max-outputs=16},"
         "product-fusion{max-ops=1024,max-outputs=16},product-prologue{max-ops=1024},settle,"
-        "copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"
+        "sub-byte-packing,copy-insertion,dce,memory-scheduler,optimization-barrier-expander,tuple-simplifier,dce,"
         "computation-deduplicator"
     ),
     "lowering": (

@@ -78,6 +78,7 @@ class Job:
     may_lane: bool = True
     multiple: int = 0
     tiles: bool = False
+    ahead: int = 0  # see `Access`
 
 
 def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scratch_slot: int) -> Step:
@@ -89,12 +90,12 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
         nodes = closure(job.stores)
         past = machine.choices.past_caches
         most = machine.l3 if past is None else _NEVER if not past else _LARGE
-        far = {n for n in nodes if isinstance(n.slot, int) and byte_size(n.type) * n.trips > most}
+        far = {n for n in nodes if isinstance(n.slot, int) and n.moved > most}
         aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
         if aligned and work(nodes) <= HEAVY:
             nest = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
         else:
-            nest = write_nest(Nest(f, machine, name, bases, far=bool(far)), job, len(jobs) == 1)
+            nest = write_nest(Nest(f, machine, name, bases, far=bool(far), ahead=job.ahead), job, len(jobs) == 1)
         unit.count({**nest.work, "planned": nest.time})
         total += nest.time
         tasks = nest.tasks
@@ -263,8 +264,7 @@ def _time(
     touched: dict[object, int] = {}
     for node in (*scope, *(n for _, body in reduces for n in body)):
         if node.kind in ("load", "store"):
-            size = byte_size(node.type) * prod(atom.high - atom.low + 1 for atom in node.atoms)
-            touched[node.slot] = max(touched.get(node.slot, 0), size)
+            touched[node.slot] = max(touched.get(node.slot, 0), node.moved)
     return max(cycles / 3.0, sum(touched.values()) / 30.0)
 
 

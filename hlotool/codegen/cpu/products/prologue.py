@@ -28,10 +28,14 @@ from hlotool.codegen.nests.nest import Nest
 from hlotool.ir import Instruction, dtype_of
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Prologue"]
+__all__ = ["ELEMENTS_AHEAD", "Prologue"]
 
 _PANEL = "panel"
 """The slot of stores to the panel."""
+
+ELEMENTS_AHEAD: Annotated[int, Threshold("elements")] = 8192
+"""How far ahead large weights are asked for: by the time that it takes to compute with so many, they are there.
+Processors ask for nothing beyond a page by themselves."""
 
 _TILE: Annotated[int, Threshold("rows")] = 16
 """Rows that are transposed together, in which tasks begin."""
@@ -83,7 +87,11 @@ class Prologue:
             if atom.high:
                 loops.append(LoopSpec(atom, atom.high + 1, start=start, stop=stop))
         own = Job(job.tracer, job.stores, job.atoms, tuple(loops), atoms[-1].high > 0, width, tiles=True)
-        nest = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write}), own, False)
+        ahead = 0
+        if copy.columns.source == copy.source.element.bytes:
+            together, across = (copy.piece, group * width) if copy.piece else (1, width)
+            ahead = -(-ELEMENTS_AHEAD // (together * across)) * together * copy.rows.source // copy.source.element.bytes
+        nest = write_nest(Nest(f, unit.machine, name, {**bases, _PANEL: write}, ahead=ahead), own, False)
         unit.count({**nest.work, "planned": nest.time})
         panel.end()
         task.end()

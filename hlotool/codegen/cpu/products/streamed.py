@@ -9,25 +9,29 @@ written like that of any other fusion; nothing in it but the dot is special.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Annotated
 
 from hlotool.analysis.contraction import dot_dimensions, matrix_views, row_major_strides, sum_type
-from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize
+from hlotool.analysis.indexing import Atom, Condition, Index, atom_index, constant, delinearize, linearize
 from hlotool.analysis.product_prologue import prologues
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.fusions.plan import part_count, partial_jobs, partial_uses
 from hlotool.codegen.cpu.fusions.step import Job, emit_step
 from hlotool.codegen.cpu.products.epilogue import Epilogue
+from hlotool.codegen.cpu.products.prologue import ELEMENTS_AHEAD
 from hlotool.codegen.kernel import Kernel
+from hlotool.codegen.llvm.arrays import aligned
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.loops.loops import cost, merge, pick_lane, plain, refine
-from hlotool.codegen.loops.nodes import Guards, Node, body_of, scope_of
+from hlotool.codegen.loops.nodes import Guards, Node, Scratch, body_of, scope_of, variables_of
 from hlotool.codegen.loops.rules import partial_result, rule_of
 from hlotool.codegen.loops.trace import Dimension, Rule, Tracer
+from hlotool.codegen.machine import Machine
 from hlotool.codegen.nests.outputs import store_output
-from hlotool.ir import Instruction, UnsupportedError, dtype_of
+from hlotool.ir import Instruction, Shape, UnsupportedError, byte_size, dtype_of
 
 __all__ = ["emit_streamed"]
 
@@ -54,7 +58,9 @@ def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
             break
         tracer = _tracer(fusion, factors, parts, apart)
     unit = Unit(fusion.machine)
-    jobs = [*partial_jobs(tracer), job]
+    kept = _kept(fusion, tracer.parts)
+    copy = [] if kept is None else [_copy_job(tracer, fusion.product, fusion.product.operands[kept])]
+    jobs = [*copy, *_in_registers([*partial_jobs(tracer), job], fusion.machine)]
     names = [name, *(f"s{number}_{name}" for number in range(1, len(jobs)))]
     steps = [emit_step(unit, n, [one], fusion.machine, scratch_slot) for n, one in zip(names, jobs, strict=True)]
     return finish_kernel(unit, steps, tracer.scratch, partial_uses(tracer.scratch))
@@ -64,10 +70,73 @@ def _tracer(
     fusion: Epilogue, factors: Mapping[Dimension, tuple[int, ...]], parts: Mapping[Instruction, int],
     apart: frozenset[Atom],
 ) -> Tracer:  # fmt: skip
-    def rule(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
-        return _sum_of_products(t, i, index, guards, apart)
+    kept = _kept(fusion, parts)
 
-    return Tracer(lambda i: rule if i is fusion.product else rule_of(i), fusion.slots, factors, parts)
+    def rule(t: Tracer, i: Instruction, index: tuple[Index, ...], guards: Guards, leaf: int) -> Rule:
+        return _sum_of_products(t, i, index, guards, apart, kept)
+
+    tracer = Tracer(lambda i: rule if i is fusion.product else rule_of(i), fusion.slots, factors, parts)
+    if kept is not None:
+        *sizes, terms = fusion.product.operands[kept].shape.dimensions
+        count = parts[fusion.product]
+        tracer.scratch = aligned(prod(sizes) * -(-terms // count) * count * byte_size("f32"))
+    return tracer
+
+
+def _kept(fusion: Epilogue, parts: Mapping[Instruction, int]) -> int | None:
+    """The number of the operand with few rows, if a copy has what each of the `parts` of the sum needs side by side, on
+    all sets of the nearest cache."""
+    return _too_large(fusion) if fusion.product in parts else None
+
+
+def _too_large(fusion: Epilogue) -> int | None:
+    """The number of the operand with few rows, if these, read again for each result, are too much for the nearest
+    cache: then parts of the sum are done one after the other."""
+    (made, *others), numbers = prologues(fusion.product), dot_dimensions(fusion.product)
+    shape = fusion.product.operands[1 - made].shape
+    contracted = (numbers.lhs_contracting, numbers.rhs_contracting)[1 - made]
+    large = shape.byte_size > _near(fusion.machine) and shape.size > shape.dimensions[-1]
+    plain = shape.element_type == "f32" and contracted == (shape.rank - 1,)
+    return 1 - made if large and plain and not others else None
+
+
+def _near(machine: Machine) -> int:
+    """Bytes of rows that stay in the nearest cache while the other operand goes by."""
+    return machine.l1 * 2 // 3
+
+
+_COPY = Scratch(0)
+"""Where the copy is."""
+
+
+def _place_in_copy(shape: Shape, index: Sequence[Index], parts: int) -> Index:
+    """Where an element of an operand is in its copy: rows of one part of the sum, then those of the next."""
+    *sizes, terms = shape.dimensions
+    length = -(-terms // parts)
+    row = index[-1] // length * prod(sizes) + linearize(index[:-1], sizes)
+    return row * length + index[-1] % length
+
+
+def _copy_job(tracer: Tracer, dot: Instruction, operand: Instruction) -> Job:
+    """Copies an operand of a dot."""
+    index: list[Index] = []
+    atoms: list[Atom] = []
+    for size in operand.shape.dimensions:
+        one, own = tracer.dimension(size, variables_of(atoms))
+        index.append(one)
+        atoms.extend(own)
+    value, place = tracer.element(operand, tuple(index)), _place_in_copy(operand.shape, index, tracer.parts[dot])
+    store = tracer.node("store", value.type, (value,), index=place, slot=_COPY)
+    return Job(tracer, [store], [a for a in atoms if a.high])
+
+
+def _in_registers(jobs: Sequence[Job], machine: Machine) -> list[Job]:
+    """Jobs that have no more sums at a time than half of the registers hold, and ask for weights ahead."""
+    most = machine.registers // 2
+    return [
+        replace(job, stores=job.stores[start : start + most], ahead=ELEMENTS_AHEAD)
+        for job in jobs for start in range(0, len(job.stores), most)
+    ]
 
 
 def _apart(job: Job) -> frozenset[Atom]:
@@ -120,6 +189,10 @@ def _parts(job: Job, fusion: Epilogue) -> dict[Instruction, int]:
         return {}
     extent = fusion.product.operands[0].shape.dimensions[_walk(fusion.product)[0][0]]
     count = part_count(node, body, lane, extent, fusion.machine)
+    large = _too_large(fusion)
+    if large is not None:
+        least = -(-fusion.product.operands[large].shape.byte_size // _near(fusion.machine))
+        count = max(count, next((n for n in range(least, 2 * least) if extent % n == 0), least))
     return {fusion.product: count} if count > 1 else {}
 
 
@@ -133,10 +206,10 @@ def _walk(dot: Instruction) -> list[tuple[int, int]]:
 
 
 def _sum_of_products(
-    t: Tracer, dot: Instruction, index: tuple[Index, ...], guards: Guards, apart: frozenset[Atom]
+    t: Tracer, dot: Instruction, index: tuple[Index, ...], guards: Guards, apart: frozenset[Atom], kept: int | None
 ) -> Rule:
     """An element of a dot: in the type that `sum_type` says, rounded once.  Terms for variables in `apart` are written
-    out."""
+    out; the operand with number `kept` is read from its copy."""
     numbers, (left, right) = dot_dimensions(dot), (operand.shape for operand in dot.operands)
     kind = sum_type(left.element_type, right.element_type, dot.shape.element_type)
     taken = 0
@@ -174,8 +247,13 @@ def _sum_of_products(
         ]
     factors: list[Node] = []
     for place in places:
-        for operand, source in zip(dot.operands, place, strict=True):
-            factor = yield operand, tuple(source[d] for d in range(operand.shape.rank)), valid, 0
+        for number, (operand, source) in enumerate(zip(dot.operands, place, strict=True)):
+            at_source = tuple(source[d] for d in range(operand.shape.rank))
+            if number == kept:
+                inside = _place_in_copy(operand.shape, at_source, t.parts[dot])
+                factor = t.node("load", operand.shape.element_type, index=inside, guards=valid, slot=_COPY)
+            else:
+                factor = yield operand, at_source, valid, 0
             factors.append(factor if factor.type == kind else t.elementwise("convert", kind, factor))
     zero = t.number(kind, dtype_of(kind).type(0))
     zeros = [zero] * len(factors)

@@ -48,8 +48,8 @@ def mended(result: Vector, x: Vector) -> Vector:
 
 
 def picked(table: Vector, codes: Vector) -> Vector:
-    """In each lane the entry of a `table` of 16 floats that the low four bits of its code, a byte, say."""
-    wide = codes.cast("zext", "i32")
+    """In each lane the entry of a `table` of 16 floats that the low four bits of its code say, a byte or a word."""
+    wide = codes.resize("i32", signed=False)
     return table.named(table.f.intrinsic(table.type, "llvm.x86.avx512.permvar.sf.512", [table, wide]))
 
 
