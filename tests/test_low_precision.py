@@ -6,6 +6,7 @@ Values are whole numbers and scales powers of two, so that sums are exact in any
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from hlotool.driver import compile_module, optimise
 from hlotool.driver.specialise import bind
 from hlotool.ir import Module, element_type, literal
 from hlotool.text.parser import parse
+from hlotool.text.printer import print_module
 
 FLOATS = {
     "f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2, "f8e4m3": ml_dtypes.float8_e4m3,
@@ -242,6 +244,15 @@ def test_convolutions_of_bytes(machine: Machine, kinds: tuple[str, str], options
     made = convolution(kinds, **options)
     assert [i.opcode for i in optimise(made).instructions()].count("convolution") == 0
     same_numbers(made, machine, extremes(made))
+
+
+@pytest.mark.parametrize("kind", ["u16", "pred"])
+def test_conversions_that_change_numbers_stay(kind: str) -> None:
+    """-1 of s8 is 65535 in u16, and true as a pred."""
+    text = print_module(convolution(("s8", "s8")))
+    made = parse(re.sub(r"s32(\[\S+ convert)", rf"{kind}\1", text))
+    assert sum(i.shape.element_type == kind for i in made.instructions()) == 2
+    same_numbers(made, host(), extremes(made))
 
 
 def extremes(made: Module) -> list[np.ndarray[Any, Any]]:

@@ -127,6 +127,32 @@ def test_denormals_are_flushed_on_every_thread(kind: str, size: int) -> None:
     assert (small + 0 != 0).all(), "the thread keeps its own mode"
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_functions_near_the_ends_of_the_range_need_no_denormals(kind: str) -> None:
+    """Where arguments and results are normal numbers, what lies between them may not be lost to flushing."""
+    opcodes = (
+        "log", "log-plus-one", "exponential-minus-one", "asinh", "acosh", "atanh", "asin", "atan2", "cbrt", "rsqrt",
+        "sqrt", "tanh", "erf", "sine", "tan", "logistic", "divide", "remainder",
+    )  # fmt: skip
+    size, two = 1000, {"atan2", "divide", "remainder"}
+    lines = [f"v{n} = {kind}[{size}] {o}(x{', y' if o in two else ''})" for n, o in enumerate(opcodes)]
+    module = hlotool.parse(
+        f"ENTRY e {{\nx = {kind}[{size}] parameter(0)\ny = {kind}[{size}] parameter(1)\n" + "\n".join(lines)
+        + f"\nROOT all = tuple({', '.join(f'v{n}' for n in range(len(opcodes)))})\n}}"
+    )  # fmt: skip
+    random, limits = np.random.default_rng(6), np.finfo(dtype_of(kind))
+    least, most, digits = limits.minexp, limits.maxexp - 1, limits.nmant
+    low, high = random.integers(least, least + digits, (2, size)), most - random.integers(0, 3, (2, size))
+    numbers = random.uniform(1, 2, (2, size)) * random.choice([-1, 1], (2, size))
+    x, y = np.ldexp(numbers, np.where(random.random((2, size)) < 0.5, low, high)).astype(dtype_of(kind))
+    with np.errstate(all="ignore"):
+        for opcode, kept, got in zip(
+            opcodes, hlotool.compile(module)(x, y), hlotool.compile(module, flush_denormals=True)(x, y), strict=True
+        ):
+            normal = ~(np.abs(kept) < 2 * limits.tiny)
+            np.testing.assert_allclose(got[normal], kept[normal], rtol=4 * limits.eps, err_msg=opcode)
+
+
 def test_flushing_is_emitted_for_other_processors() -> None:
     module = hlotool.parse(FLUSHED.format(kind="f32", size=8))
     text = hlotool.compile(module, machine=named("x86-64-v2"), flush_denormals=True).text("llvm")

@@ -361,6 +361,14 @@ EXTERNAL: dict[str, tuple[Callable[[Path], dict[str, Any]], str]] = {
 }
 
 
+@pytest.mark.parametrize("text", [b"Gemm", b"fc/bias", b"input:0", b"batch"])
+def test_text_is_in_utf8(text: bytes) -> None:
+    data = LINEAR.SerializeToString()
+    assert text in data
+    with pytest.raises(ParseError, match=r"is not in UTF-8"):
+        read_model(data.replace(text, b"\xff" * len(text)))
+
+
 @pytest.mark.parametrize("name", EXTERNAL)
 def test_external_data_stay_in_their_folder(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "models"

@@ -203,6 +203,21 @@ func.func @two() { %0 = stablehlo.constant dense<1> : tensor<i32>
         run(parse_stablehlo(text))
 
 
+def constant(kind: str, body: str) -> str:
+    return f"func.func @f() -> {kind} {{\n  %0 = stablehlo.constant dense<{body}> : {kind}\n  return %0 : {kind}\n}}"
+
+
+@pytest.mark.parametrize("word", ["3..5", "1.2.3", "1" * 399 + ".5.e5", "0x", "1e", "-"])
+def test_words_that_are_no_numbers(word: str) -> None:
+    assert [said for _, _, said, _ in errors_of(constant("tensor<2xf32>", f"[1.5, {word}]"))] == [
+        f"'{word[:40]}' is no value of f32"
+    ]
+
+
+def test_numbers_of_many_digits() -> None:
+    assert run(parse_stablehlo(constant("tensor<f64>", f"0.{'0' * 400}25e401"))) == (2.5,)
+
+
 TESTS = """// RUN: a command of another tool
 
 func.func @add_test() {

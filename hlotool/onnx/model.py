@@ -53,7 +53,21 @@ def read_model(source: str | Path | bytes, name: str = "", folder: str | Path | 
         proto.ParseFromString(data)
     except Exception as error:  # the decoder's own, whose class depends on how protobuf was built
         raise _failed(name, [f"this is no model in ONNX, or it is cut off: {error}"]) from error
+    broken = next(_undecodable(proto), None)
+    if broken is not None:
+        raise _failed(name, [f"{broken!r} is not in UTF-8, as all text of a model is: the file is broken"])
     return model_of(proto, name, None if folder is None else Path(folder))
+
+
+def _undecodable(message: Any) -> Iterator[bytes]:
+    """Texts that are not in UTF-8, which protobuf hands out as bytes."""
+    for field, value in message.ListFields():
+        if field.type == field.TYPE_STRING:
+            texts = [value] if isinstance(value, (str, bytes)) else value
+            yield from (one for one in texts if isinstance(one, bytes))
+        elif field.type == field.TYPE_MESSAGE:
+            for one in [value] if hasattr(value, "ListFields") else value:
+                yield from _undecodable(one)
 
 
 def model_of(proto: Any, name: str = "<model>", folder: Path | None = None) -> Model:

@@ -14,6 +14,7 @@ from hlotool.ir import ConvDimensionNumbers, Instruction, Module, Window, array,
 from hlotool.ir.builder import Builder
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
+from hlotool.passes.simplify.algebra.conversion import holds_exactly
 
 __all__ = ["ConvolutionToDot"]
 
@@ -77,11 +78,14 @@ def _is_plain(convolution: Instruction) -> bool:
 
 def _narrow(operand: Instruction) -> str | None:
     """The type of eight bits, or less, that has all numbers of an operand."""
+    wide = operand.shape.element_type
+    whole = element_type(wide).is_integer
     for source in (operand, *(operand.operands if operand.opcode == "convert" else ())):
         kind: str = source.shape.element_type
-        if element_type(kind).is_integer and element_type(kind).bits <= 8:
+        # A conversion to fewer bits than sums have may wrap, as -1 does in u16; one to pred tells zeros from others.
+        same = holds_exactly(wide, kind) or (whole and element_type(wide).bits >= 32)
+        if element_type(kind).is_integer and element_type(kind).bits <= 8 and same:
             return kind
-    whole = element_type(operand.shape.element_type).is_integer
     if operand.opcode != "constant" or operand.literal.elided or not whole:
         return None
     values = operand.literal.value()

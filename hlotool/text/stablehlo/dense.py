@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 _LETTERS = str.maketrans("", "", "[], \t\r\n()0123456789+-.eE")
 _STRUCTURE = str.maketrans("", "", "0123456789+-.eE \t\r\n_xabcdfABCDFruslti")
-_WORD = re.compile(r"-?0x[0-9a-fA-F]+|[-+]?[0-9][0-9.]*(?:[eE][-+]?[0-9]+)?|true|false")
+_WORD = re.compile(r"-?0x[0-9a-fA-F]+|[-+]?[0-9]+(?:[.][0-9]*)?(?:[eE][-+]?[0-9]+)?|true|false")
 _PAIR = re.compile(r"\(([^(),]*),([^(),]*)\)")
 _PLAIN = str.maketrans("[](),", "     ")
 _MOST = 1 << 28  # elements that a splat may stand for
@@ -141,7 +141,7 @@ def _one(word: str, element_type: str) -> Any:
             if word.startswith("-") or bits >= 1 << ELEMENT_TYPES[element_type].bits:
                 raise DenseError(f"{word[:40]} does not fit into {element_type}", "HLO0124")
             return np.frombuffer(bits.to_bytes(size, "little"), dtype)[0]
-        return np.float64(word[:400]).astype(dtype)
+        return np.float64(word).astype(dtype)
     if kind == "pred":
         if word not in ("0", "1"):
             raise DenseError(f"'{word[:40]}' is no value of pred", "HLO0123")

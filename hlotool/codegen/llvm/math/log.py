@@ -120,8 +120,8 @@ def _log_plus_one_avx512(x: Vector) -> Vector:
     """The same for f32 with 3/4 <= m < 3/2."""
     v = fma(x, 2 / 3, 2 / 3)  # 2^(e - 1) to 2^e
     minus_e = -1.0 - avx512.exponent(v)
-    scale = avx512.scaled(x.like(1.0), minus_e)
-    f = fma(scale, x, scale - 1.0)
+    # Of the largest x 2^-e is subnormal, which is zero where those are flushed: it is no factor, only added.
+    f = avx512.scaled(x, minus_e) + (avx512.scaled(x.like(1.0), minus_e) - 1.0)
     c, square = SINGLE, f * f
     tail = fma(minus_e, -c.ln2_low, fma(square * f, horner(f, _SINGLE_WIDE), square * -0.5))
     result = fma(minus_e, -c.ln2_high, f + tail)

@@ -151,8 +151,8 @@ def cbrt(x: Vector) -> Vector:
     """An estimate from a third of the bits (Kahan), then Halley's iteration."""
     a = x.fabs()
     width = mantissa_bits(x.element)
-    shift = 24 if x.element == "float" else 54
-    tiny = a.lt(2.0 ** (24 - exponent_bias(x.element)))
+    shift = 48 if x.element == "float" else 108  # so that the differences below are no subnormal numbers
+    tiny = a.lt(2.0 ** (shift - exponent_bias(x.element)))
     scaled = where(tiny, a * 2.0**shift, a)
     # bits / 3 + 2/3 of the exponent bias, less a little: at most 4 % off
     third = _third(scaled.bits())
