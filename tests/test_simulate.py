@@ -20,6 +20,7 @@ from hlotool.analysis.collective_formulas import (
 )
 from hlotool.analysis.cost import ModuleCost
 from hlotool.analysis.exchanges import Exchanges
+from hlotool.analysis.measured_network import MeasuredNetwork, Times
 from hlotool.analysis.network import collective_time, parse_link, parse_topology, permute_time
 from hlotool.analysis.scaling import grown_pairs, scaling_of
 from hlotool.analysis.timeline import Chip, simulate
@@ -270,6 +271,43 @@ ROOT r = f32[4096] get-tuple-element(l), index=1"""
     assert line.seconds == pytest.approx(line.computing + line.exposed)
     per_trip = (2 * 4096 * 4 + 12 + 9) / 1e11
     assert line.computing == pytest.approx(trips * per_trip + 9 / 1e11, rel=0.01)
+
+
+def test_measured_times_lie_on_the_lines_between_sizes() -> None:
+    times = Times(((1000.0, 1e-4), (2000.0, 2e-4), (4000.0, 8e-4)))
+    assert [times.seconds(size) for size in (0, 1000, 1500, 3000, 5000)] == pytest.approx(
+        [1e-4, 1e-4, 1.5e-4, 5e-4, 11e-4]
+    )
+    assert Times(((1000.0, 1e-4),)).seconds(1e9) == 1e-4
+    falling = Times(((1000.0, 4e-4), (2000.0, 1e-4)))
+    assert falling.seconds(1e6) == 0.0  # nothing takes less
+    assert times.together([1000, 1000]) == pytest.approx(2e-4)  # as one array of 2000
+    assert Times(times.points, 1.0).together([2000, 2000]) == pytest.approx(4e-4)  # one after the other
+    assert Times(times.points, 0.5).together([2000, 2000]) == pytest.approx(6e-4)
+
+
+def test_a_run_takes_what_kernels_and_exchanges_were_measured_to_take() -> None:
+    pairs = ",".join(f"{{{n},{(n + 1) % 8}}}" for n in range(8))
+    given = module(f"""p = f32[1024] parameter(0)
+q = f32[256] parameter(1)
+n = f32[1024] negate(p)
+a = (f32[1024], f32[256]) all-reduce(n, q), {channel("{{0,1,2,3},{4,5,6,7}}")}, to_apply=sum
+b = f32[1024] get-tuple-element(a), index=0
+c = f32[1024] collective-permute(b), channel_id=2, source_target_pairs={{{pairs}}}
+ROOT g = f32[8192] all-gather(c), channel_id=3, replica_groups={ALL}, use_global_device_ids=true, dimensions={{0}}""")
+    reduced = Times(((1024.0, 1e-3), (5120.0, 3e-3)), 0.25)
+    measured = {("all-reduce", 4): reduced, ("collective-permute", 8): Times(((4096.0, 2e-3),)),
+                ("all-gather", 8): Times(((16384.0, 3e-3), (32768.0, 4e-3)))}  # fmt: skip
+    network = MeasuredNetwork("a cluster", measured)
+    costs = ModuleCost(given)
+    negate = next(i for i in given.entry if i.name == "n")
+    line = simulate(Exchanges(given, network), costs, {negate: 7e-3})
+    together = 0.25 * (2.5e-3 + 1e-3) + 0.75 * 3e-3
+    assert [line.computing, line.exchanging, line.exposed] == pytest.approx([7e-3, *[together + 2e-3 + 4e-3] * 2])
+    assert {e.predicted.algorithm for e in Exchanges(given, network).all()} == {"measured"}
+    less = MeasuredNetwork("a cluster", {key: times for key, times in measured.items() if key[0] != "all-gather"})
+    with pytest.raises(UnsupportedError, match="all-gather among 8 devices was not measured on a cluster"):
+        simulate(Exchanges(given, less), costs, {})
 
 
 def test_calls_by_the_million_are_refused() -> None:

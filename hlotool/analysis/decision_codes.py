@@ -725,6 +725,13 @@ _ROWS = (
           "How often the loop runs is not known: devices that never came to the exchange do not wait for each other."),
     _kind(4254, "refuse while-loop-collective-code-motion", "too-large", "an exchange stays in a loop: it is large",
           "Its result, `bytes`, would stay alive while the loop runs: more than max-bytes."),
+    _kind(4255, "rewrite while-loop-all-reduce-code-motion", "sink", "an all-reduce moved behind a loop",
+          "The loop adds up what each device has itself, and the sum, `bytes`, is exchanged once."),
+    _kind(4256, "refuse while-loop-all-reduce-code-motion", "may-not-run", "an all-reduce stays in a loop",
+          "How often the loop runs is not known: devices that never came to the exchange do not wait for each other."),
+    _kind(4257, "refuse while-loop-all-reduce-code-motion", "rounded",
+          "an all-reduce stays in a loop: the sum would be rounded otherwise",
+          "With the option exact floats keep their order of roundings."),
     _kind(4270, "rewrite sharding-propagation", "forward", "a result is cut as an operand is",
           "The dimensions that they have in common are cut alike; the rest of the devices have copies.  `level`: 0 "
           "element by element, 1 products, reductions and movement, 2 what adds dimensions, 3 between operands.",

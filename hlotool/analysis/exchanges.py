@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from hlotool.analysis.collective_formulas import Predicted
 from hlotool.analysis.cost import ModuleCost
+from hlotool.analysis.measured_network import MeasuredNetwork
 from hlotool.analysis.network import Network, collective_time, permute_time
 from hlotool.analysis.scaling import Scaling, grown_groups, grown_pairs, scaling_of
 from hlotool.ir import UNBOUNDED, Instruction, Module, Shape
@@ -36,8 +37,9 @@ class Exchanges:
     """The exchanges of a module on the devices of a `network`, or on its own ones: on as many as `devices` says."""
 
     def __init__(
-        self, module: Module, network: Network | None = None, devices: int | None = None, mode: str = "weak"
-    ) -> None:
+        self, module: Module, network: Network | MeasuredNetwork | None = None, devices: int | None = None,
+        mode: str = "weak",
+    ) -> None:  # fmt: skip
         self.module, self.network = module, network
         self._topology = topology_of(module)
         found = [i for i in module.instructions() if is_exchange(i)]
@@ -50,10 +52,10 @@ class Exchanges:
     def of(self, instruction: Instruction, runs: int = 1) -> Exchange:
         """What an instruction exchanges for which `is_exchange`."""
         opcode = instruction.opcode.removesuffix("-start")
-        size = exchange_bytes(instruction)
-        groups, members, predicted = self._time(instruction, opcode, size)
+        sizes = _array_sizes(instruction)
+        groups, members, predicted = self._time(instruction, opcode, sizes)
         return Exchange(
-            instruction=instruction, opcode=opcode, runs=runs, bytes=size, groups=groups, members=members,
+            instruction=instruction, opcode=opcode, runs=runs, bytes=sum(sizes), groups=groups, members=members,
             predicted=predicted,
         )  # fmt: skip
 
@@ -68,28 +70,42 @@ class Exchanges:
                     if is_exchange(instruction):
                         yield self.of(instruction, runs)
 
-    def _time(self, instruction: Instruction, opcode: str, size: int) -> tuple[int, int, Predicted | None]:
+    def _time(self, instruction: Instruction, opcode: str, sizes: tuple[int, ...]) -> tuple[int, int, Predicted | None]:
         members = _members(instruction, self._topology)
         grouped = is_grouped(instruction.opcode)
         shapes = tuple(o.shape for o in instruction.operands) if self.scaling.changes else ()
-        key = (opcode, size, tuple(members), shapes, str(instruction.attributes.get("dimensions")))
+        key = (opcode, sizes, tuple(members), shapes, str(instruction.attributes.get("dimensions")))
         if key not in self._known:
             if grouped:
                 groups = grown_groups(instruction, members, self.scaling)
                 most = max(map(len, groups), default=1)
             else:
                 groups, most = grown_pairs(members, self.scaling), 2
-            self._known[key] = (len(groups), most, self._slowest(opcode, groups, size, grouped))
+            self._known[key] = (len(groups), most, self._slowest(opcode, groups, sizes, grouped))
         return self._known[key]
 
-    def _slowest(self, opcode: str, groups: Sequence[Sequence[int]], size: int, grouped: bool) -> Predicted | None:
-        if self.network is None:
+    def _slowest(
+        self, opcode: str, groups: Sequence[Sequence[int]], sizes: Sequence[int], grouped: bool
+    ) -> Predicted | None:
+        network, size = self.network, sum(sizes)
+        if network is None:
             return None
+        if isinstance(network, MeasuredNetwork):
+            members = [len(group) for group in groups] if grouped else [_talking(groups)]
+            return _longest([network.time(opcode, count, sizes) for count in members])
         if not grouped:
-            return permute_time(self.network, [(s, t) for s, t in groups], size)
+            return permute_time(network, [(s, t) for s, t in groups], size)
         name = "all-to-all" if opcode == "ragged-all-to-all" else opcode
-        times = [collective_time(self.network, name, group, size) for group in groups]
-        return max(times, key=lambda found: found.seconds, default=Predicted("none", 0, 0.0, 0.0))
+        return _longest([collective_time(network, name, group, size) for group in groups])
+
+
+def _longest(times: Sequence[Predicted]) -> Predicted:
+    return max(times, key=lambda found: found.seconds, default=Predicted("none", 0, 0.0, 0.0))
+
+
+def _talking(pairs: Sequence[Sequence[int]]) -> int:
+    """How many devices have a pair with another one."""
+    return len({device for source, target in pairs if source != target for device in (source, target)})
 
 
 def is_exchange(instruction: Instruction) -> bool:
@@ -102,18 +118,24 @@ def is_exchange(instruction: Instruction) -> bool:
 
 def exchange_bytes(instruction: Instruction) -> int:
     """Bytes of the whole array: the result of an all-gather, the operand of others; of dynamic sizes the most."""
+    return sum(_array_sizes(instruction))
+
+
+def _array_sizes(instruction: Instruction) -> tuple[int, ...]:
+    """The bytes of each array that is exchanged; of an all-to-all of several operands, which are parts, of all."""
     opcode = instruction.opcode
     if opcode == "all-gather":
-        return _bytes(instruction.shape)
+        return _sizes(instruction.shape)
     if opcode == "all-gather-start":
-        return _bytes(instruction.shape.elements[1])
+        return _sizes(instruction.shape.elements[1])
     if opcode in ("send", "ragged-all-to-all") or "slice_sizes" in instruction.attributes:
-        return _bytes(instruction.operands[0].shape)
-    return sum(_bytes(operand.shape) for operand in instruction.operands)
+        return _sizes(instruction.operands[0].shape)
+    sizes = tuple(size for operand in instruction.operands for size in _sizes(operand.shape))
+    return (sum(sizes),) if opcode == "all-to-all" else sizes
 
 
-def _bytes(shape: Shape) -> int:
-    return sum(leaf.byte_size for leaf in shape.leaves() if leaf.is_array and UNBOUNDED not in leaf.dimensions)
+def _sizes(shape: Shape) -> tuple[int, ...]:
+    return tuple(leaf.byte_size for leaf in shape.leaves() if leaf.is_array and UNBOUNDED not in leaf.dimensions)
 
 
 def _members(instruction: Instruction, topology: Topology) -> Sequence[Sequence[int]]:

@@ -19,7 +19,7 @@ from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.opcodes import CALLING
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Chip", "Event", "Timeline", "is_start", "kernel_seconds", "order_seconds", "simulate"]
+__all__ = ["Chip", "Event", "Kernels", "Timeline", "is_start", "kernel_seconds", "order_seconds", "simulate"]
 
 _MOST_EVENTS = 20_000
 _MOST_STEPS = 50_000  # and eight times as many as the module has
@@ -34,6 +34,10 @@ class Chip:
     bandwidth: float
     memory: int
     launch: float = 0.0
+
+
+Kernels = Mapping[Instruction, float]
+"""Seconds of a run of each kernel, where more is known of a device than a roofline; other instructions take none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +69,10 @@ class Timeline:
     loops: int = 0
 
 
-def kernel_seconds(costs: ModuleCost, instruction: Instruction, chip: Chip) -> float:
+def kernel_seconds(costs: ModuleCost, instruction: Instruction, chip: Chip | Kernels) -> float:
     """What the kernel of an instruction takes: itself, a fusion with all that it computes."""
+    if not isinstance(chip, Chip):
+        return chip.get(instruction, 0.0)
     cost = costs.of(instruction) if instruction.opcode == "fusion" else costs.own(instruction)
     if not operations(cost) and not cost.bytes:
         return 0.0
@@ -82,16 +88,19 @@ def _is_end(instruction: Instruction) -> bool:
     return instruction.opcode.endswith("-done") and instruction.opcode != "copy-done"
 
 
-def simulate(exchanges: Exchanges, costs: ModuleCost, chip: Chip, *, events: bool = True) -> Timeline:
-    """The time line of one run of a module.  UnsupportedError where exchanges are in calls nested too deeply, or the
-    computations around them are called too often to be walked."""
+def simulate(exchanges: Exchanges, costs: ModuleCost, chip: Chip | Kernels, *, events: bool = True) -> Timeline:
+    """The time line of one run of a module on devices like `chip`, or on those that take so long for its kernels.
+
+    UnsupportedError where exchanges are in calls nested too deeply, or the computations around them are called too
+    often to be walked.
+    """
     return _Device(exchanges, costs, chip, events).run()
 
 
 class _Device:
     """Two clocks, and what has been started and not yet waited for."""
 
-    def __init__(self, exchanges: Exchanges, costs: ModuleCost, chip: Chip, events: bool) -> None:
+    def __init__(self, exchanges: Exchanges, costs: ModuleCost, chip: Chip | Kernels, events: bool) -> None:
         self._exchanges, self._costs, self._chip, self._events = exchanges, costs, chip, events
         self._line = Timeline(unknown=costs.total.unknown, loops=costs.total.loops)
         self._compute = self._network = 0.0
@@ -222,7 +231,7 @@ def _is_receive(instruction: Instruction) -> bool:
     return instruction.opcode == "recv-done" and not instruction.attributes.get("is_host_transfer")
 
 
-def _plain_seconds(costs: ModuleCost, chip: Chip) -> tuple[dict[Computation, float], int]:
+def _plain_seconds(costs: ModuleCost, chip: Chip | Kernels) -> tuple[dict[Computation, float], int]:
     """Seconds of each computation in which nothing is exchanged, and how deep others are called in each other."""
     plain: dict[Computation, float] = {}
     depth: dict[Computation, int] = {}

@@ -118,6 +118,9 @@ PASSES: dict[str, str] = {
     "variadic-reduce-splitter": "expand.variadic_reduce_splitter:VariadicReduceSplitter",
     "vjp": "autodiff.passes:Vjp",
     "vmap": "batching.vmap:Vmap",
+    "while-loop-all-reduce-code-motion": (
+        "loops.while_loop_all_reduce_code_motion:WhileLoopAllReduceCodeMotion"
+    ),
     "while-loop-collective-code-motion": (
         "loops.while_loop_collective_code_motion:WhileLoopCollectiveCodeMotion"
     ),
@@ -199,7 +202,8 @@ PIPELINES: dict[str, str] = {
         "all-reduce-combiner,all-gather-combiner,reduce-scatter-combiner"
     ),
     "overlap": (  # sums of floats that were exchanged apart are rounded in another order
-        "all-reduce-reassociate,exchange,tuple-simplifier,dce,async-collective-creator,latency-hiding-scheduler"
+        "all-reduce-reassociate,while-loop-all-reduce-code-motion,exchange,tuple-simplifier,dce,"
+        "async-collective-creator,latency-hiding-scheduler"
     ),
     "settle": "tuple-simplifier,reshape-mover,algebraic-simplifier,while-loop-invariant-code-motion,cse,dce",
     "default": (
