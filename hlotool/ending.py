@@ -7,9 +7,7 @@ import atexit
 import gc
 import io
 import sys
-from _io import _IOBase  # io.IOBase is abstract: to ask whether an object is one takes long the first time
-from collections.abc import Iterable
-from itertools import compress
+from collections.abc import Iterator
 from types import GeneratorType, ModuleType
 
 __all__ = ["end_quickly"]
@@ -43,18 +41,15 @@ def _keep_modules() -> None:
     kept.append(kept)
 
 
-def _with_finalisers() -> Iterable[object]:
+def _with_finalisers() -> Iterator[object]:
     objects = gc.get_objects()
-    types = [*map(type, objects)]  # there are hundreds of thousands: no line of Python for each of them
-    kinds = set(types)
-    bases = {base for base in {base for kind in kinds for base in kind.__mro__} if "__del__" in vars(base)}
-    kinds = {kind for kind in kinds if not bases.isdisjoint(kind.__mro__)}
-    return compress(objects, map(kinds.__contains__, types))
+    kinds = {kind for kind in set(map(type, objects)) if any("__del__" in vars(base) for base in kind.__mro__)}
+    return (one for one in objects if type(one) in kinds)
 
 
 def _is_harmless(one: object) -> bool:
     """Whether nothing is lost where the finaliser of an object is not called."""
-    if isinstance(one, _IOBase):
+    if isinstance(one, io.IOBase):
         in_memory = type(one) in (io.BytesIO, io.StringIO)
         return in_memory or one.closed or not one.writable() or (isinstance(one, _FILES) and one.fileno() in _STREAMS)
     if isinstance(one, GeneratorType):
