@@ -6,9 +6,8 @@ from __future__ import annotations
 import atexit
 import gc
 import io
-import sys
 from collections.abc import Iterator
-from types import GeneratorType, ModuleType
+from types import GeneratorType
 
 __all__ = ["end_quickly"]
 
@@ -30,15 +29,7 @@ def _end() -> None:
     except Exception:  # objects of others are in any state in the end
         return
     if nobody_waits:
-        _keep_modules()
         gc.freeze()
-
-
-def _keep_modules() -> None:
-    """Have what the modules of `_HOMES` define stay when Python empties them: in a cycle, which nobody collects."""
-    modules = [module for name, module in sys.modules.items() if _is_at_home(name) and type(module) is ModuleType]
-    kept: list[object] = [dict(vars(module)) for module in modules]
-    kept.append(kept)
 
 
 def _with_finalisers() -> Iterator[object]:
