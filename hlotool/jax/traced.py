@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from hashlib import sha256
 from pathlib import PurePath
 from time import perf_counter
 from typing import Any
@@ -15,13 +16,14 @@ import jax.extend.source_info_util
 import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from hlotool.driver import compile_module
-from hlotool.driver.fallback import fall_back, reason_of
+from hlotool.codegen.machine import Numerics
 from hlotool.frontends.programs import Program as Record
 from hlotool.ir import HloError, Module, UnsupportedError
 from hlotool.jax.record import PROGRAMS
+from hlotool.runtime.cache import default_cache
 from hlotool.runtime.executable import Executable
-from hlotool.text.proto import read_proto
+from hlotool.runtime.recalled import Origin, Recalled, compiled_or_recalled
+from hlotool.runtime.stored_programs import RECALLED
 
 __all__ = ["Program", "as_array", "inlining", "is_key", "key_implementation", "structs"]
 
@@ -89,8 +91,15 @@ class Program:
     @property
     def module(self) -> Module:
         """The program as HLO, as jax lowers it; HloError where jax gives none that can be read."""
+        return self._module_of(self._lowered())
+
+    def _lowered(self) -> Any:
         with _inlined():
-            lowered = self._traced.lower(lowering_platforms=("cpu",))
+            return self._traced.lower(lowering_platforms=("cpu",))
+
+    def _module_of(self, lowered: Any) -> Module:
+        from hlotool.text.proto import read_proto  # not needed for programs from the cache
+
         return read_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto(), self.name)
 
     @property
@@ -104,23 +113,51 @@ class Program:
 
     def _compiled(self) -> Executable | None:
         start = perf_counter()
-        module = None
+        modules: list[Module] = []
         error = None
         executable = None
         try:
             refuse_effects(self.jaxpr)
-            module = self.module
-            # Subnormal numbers are zeros, as they are where JAX runs programs.
-            executable = compile_module(module, donate=self._donate, flush_denormals=True, **self._options)
+            executable = self._made(modules)
             self._check(executable)
+            if isinstance(executable, Recalled):
+                self.record.note = RECALLED
         except HloError as refused:
             error, executable = refused, None
         self.record.compile_seconds = perf_counter() - start
         PROGRAMS.add(self.record)
         if error is not None:
+            from hlotool.driver.fallback import fall_back, reason_of
+
+            module = modules[0] if modules else None
             self.record.reason = reason_of(error, module, lambda name: source_of(self.jaxpr, name))
             fall_back(self.name, self.record.reason, "jax runs it", error)
         return executable
+
+    def _made(self, modules: list[Module]) -> Executable:
+        """From the cache, or compiled; the module goes to `modules` where it is needed for that."""
+        lowered = self._lowered()
+
+        def module() -> Module:
+            modules.append(self._module_of(lowered))
+            return modules[-1]
+
+        def compiled(module: Module) -> Executable:
+            from hlotool.driver import compile_module
+
+            # Subnormal numbers are zeros, as they are where JAX runs programs.
+            return compile_module(module, donate=self._donate, flush_denormals=True, **self._options)
+
+        if self._options["pipeline"] != "default" or default_cache() is None:
+            return compiled(module())
+        text = lowered.compiler_ir("stablehlo").operation.get_asm(enable_debug_info=False)
+        parts = {
+            "program": self.name, "content": sha256(text.encode()).hexdigest(), "donate": str(self._donate),
+            "jaxlib": jax.lib.__version__,
+        }  # fmt: skip
+        numerics = Numerics(flush_denormals=True)
+        origin = Origin(label=self.name, parts=parts, module=module, compile_=compiled, numerics=numerics)
+        return compiled_or_recalled(origin, self._options["threads"])
 
     def _check(self, executable: Executable) -> None:
         """UnsupportedError where the executable takes or gives other leaves than the jaxpr."""

@@ -14,7 +14,6 @@ from hlotool.numpy.jit import jit
 from hlotool.numpy.operation import call_module
 from hlotool.numpy.pytree import LEAF, Structure, describe, flatten, leaf_paths, unflatten
 from hlotool.numpy.trace import Weak, shape_of, trace
-from hlotool.passes.batching.batch import batch_module, batched_results
 
 __all__ = ["vmap"]
 
@@ -42,6 +41,8 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
     @wraps(function, updated=())  # a function may be an object with attributes of its own, such as what jit gives
     def batched(*arguments: Any, **options: Any) -> Any:
+        from hlotool.passes.batching.batch import batch_module, batched_results  # which few programs need
+
         if isinstance(in_axes, tuple) and len(in_axes) != len(arguments):
             raise value_error(f"in_axes is for {len(in_axes)} arguments, {len(arguments)} were given by position")
         leaves, structure = flatten((arguments, options))

@@ -6,22 +6,24 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, update_wrapper
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
 
-from hlotool.driver import compile_module
 from hlotool.ir import Module, Shape, array
 from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array, concrete
+from hlotool.numpy.compiling import compile_or_recall
 from hlotool.numpy.dtypes import dtype_of_value, hlo_type
 from hlotool.numpy.errors import tracing_error, type_error, user_place, value_error
-from hlotool.numpy.late import Axis, LatePrograms, SizeSpec, axes_of, size_spec
 from hlotool.numpy.operation import call_computation, frozen
 from hlotool.numpy.pytree import Structure, flatten, leaf_paths, unflatten
 from hlotool.numpy.quick import MISS, quick_call
 from hlotool.numpy.trace import STATE, Traced, Weak, is_scalar, leaked, trace, unchanged
 from hlotool.runtime.executable import Executable
+
+if TYPE_CHECKING:  # what functions without late sizes do without
+    from hlotool.numpy.late import Axis, LatePrograms, SizeSpec
 
 __all__ = ["Jitted", "explain_last", "jit"]
 
@@ -197,7 +199,7 @@ class Jitted:
             reason = self._reason(signature, self._known)
             traced = self._trace(structure, kinds, statics)
             donated = self._donated(structure, statics)
-            executable = compile_module(traced.module(), donate=donated)
+            executable = compile_or_recall(traced.module(), donated)
             overwritten = tuple(sorted(set(executable.donated.values())))
             quick = (
                 quick_call(structure, kinds, executable.run, traced.captured, traced.reads, traced.structure)
@@ -215,6 +217,8 @@ class Jitted:
         self, structure: Structure, leaves: Sequence[Any], kinds: list[_Kind], statics: Any, values: Sequence[Any]
     ) -> Any:
         """A call of a function that is compiled once for many sizes."""
+        from hlotool.numpy.late import LatePrograms, axes_of
+
         _check_leaves(leaves)
         axes = axes_of(self._late, structure, kinds, self._positional_names(statics))
         sizes = tuple([kinds[axis.leaf][1][axis.dimension] for axis in axes])
@@ -510,7 +514,11 @@ def jit(
         raise type_error(f"jit takes a function, not a {type(function).__name__}")
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames or ())
     numbers = _numbers(static_argnums, "static_argnums")
-    late = size_spec(dynamic, bucket)
+    late: tuple[SizeSpec, ...] = ()
+    if dynamic is not None or bucket is not None:
+        from hlotool.numpy.late import size_spec
+
+        late = size_spec(dynamic, bucket)
     donated = _numbers(donate_argnums, "donate_argnums")
     if late and donated:
         raise value_error("donate_argnums cannot go with dynamic= or bucket=: arrays are padded before they are used")

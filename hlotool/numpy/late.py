@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy
 
-from hlotool.driver import compile_module
 from hlotool.ir import HloError, Module, dtype_of
 from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array
+from hlotool.numpy.compiling import compile_or_recall
 from hlotool.numpy.errors import ArgumentError, tracing_error, type_error, value_error
 from hlotool.numpy.pytree import Structure, leaf_paths, unflatten
 from hlotool.numpy.trace import Traced
@@ -226,7 +226,7 @@ class LatePrograms:
                 return self._member(self.generals[-1], traced, module)
             except (DifferentError, ArgumentError):
                 pass
-        run = compile_module(module).run
+        run = compile_or_recall(module).run
         self.compiled(
             f"sizes {self._written(sizes)} have a program of their own, since the function did something else: "
             f"{place_of(why.instruction)}{why}"
@@ -263,7 +263,7 @@ class LatePrograms:
             except (HloError, TypeError, ValueError, IndexError):
                 if last == 0:
                     raise
-        general.run = compile_module(general.late.module).run
+        general.run = compile_or_recall(general.late.module).run
         self.compiled(reason)
         self.generals.append(general)
 

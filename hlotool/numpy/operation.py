@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy
 
-from hlotool.driver import compile_module
 from hlotool.ir import Computation, Module, array
 from hlotool.numpy.array import Array, concrete
+from hlotool.numpy.compiling import compile_or_recall
 from hlotool.numpy.dtypes import DEFAULTS, DType, common_type, hlo_type
 from hlotool.numpy.errors import overflow_error, type_error, value_error
 from hlotool.numpy.pytree import LEAF, Structure, flatten, unflatten
@@ -115,7 +115,7 @@ def _first(
     if known is None:
         arguments = unflatten(structure, map(Array, values))
         traced = trace(lambda *own: body(*own, *fixed, **options), *arguments, name=body.__name__.strip("_"))
-        known = compile_module(traced.module()).run, traced.structure
+        known = compile_or_recall(traced.module()).run, traced.structure
         programs[key] = known
         if len(programs) > _MOST_PROGRAMS:
             programs.popitem(last=False)
@@ -265,7 +265,7 @@ def call_module(module: Module, values: Sequence[Any]) -> list[Array]:
             raise leaked(one)
     known = _MODULES.get(id(module))
     if known is None:
-        known = module, compile_module(module).run
+        known = module, compile_or_recall(module).run
         _MODULES[id(module)] = known
         if len(_MODULES) > _MOST_MODULES:
             _MODULES.popitem(last=False)

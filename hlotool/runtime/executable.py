@@ -16,8 +16,6 @@ import numpy.typing as npt
 
 from hlotool.analysis.decisions import Decision
 from hlotool.codegen.machine import Machine, host, runs_here
-from hlotool.codegen.plan.steps import HostCall
-from hlotool.codegen.program import Program
 from hlotool.display import shown_by
 from hlotool.ir import InputError, Module, Shape, UnsupportedError
 from hlotool.ir.devices import Topology, topology_of
@@ -25,17 +23,18 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import pool
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.callback import on_device
-from hlotool.runtime.compilation import Compilation, Library
 from hlotool.runtime.entry import Entry, check_apart, check_output
 from hlotool.runtime.image import Image, load_image
-from hlotool.runtime.object_code import assembly, object_of
 
-if TYPE_CHECKING:  # what most programs go without
+if TYPE_CHECKING:  # what programs from the cache, or most, go without
     from hlotool.analysis.clusters import Partition
     from hlotool.codegen.launches import LaunchProgram
     from hlotool.codegen.plan.probes import Probe
+    from hlotool.codegen.plan.steps import HostCall
+    from hlotool.codegen.program import Program
     from hlotool.evaluate.devices import Device, World
     from hlotool.evaluate.feeds import Feeds
+    from hlotool.runtime.compilation import Compilation, Library
     from hlotool.runtime.custom_calls import Site
     from hlotool.runtime.lapack import NativeSite
     from hlotool.runtime.recorder import Recorder
@@ -205,6 +204,8 @@ class Executable:
         if self.machine is None or (self.program is None and self.launches is None):
             raise UnsupportedError("this backend makes no native code")
         units = self.program.texts if self.program is not None else self.launches.units if self.launches else ()
+        from hlotool.runtime.object_code import assembly
+
         match stage:
             case "llvm":
                 return "\n".join(f"; unit {n}\n{text}" for n, text in enumerate(units))
@@ -225,6 +226,8 @@ class Executable:
         runtime loads; UnsupportedError where there is none."""
         if self.launches is None or self.machine is None or self.machine.triple.startswith("nvptx"):
             raise UnsupportedError("kernels for nvptx are text, which its driver assembles: --emit ptx writes it")
+        from hlotool.runtime.object_code import object_of
+
         (text,) = self.launches.units
         return object_of(text, self.machine)
 
@@ -253,6 +256,8 @@ def compilation(machine: Machine, library: Library, threads: int | None = None, 
     """
     if to_run and not runs_here(machine):
         raise UnsupportedError(f"code for {machine.cpu} ({machine.triple}) does not run on this machine: {host().cpu}")
+    from hlotool.runtime.compilation import Compilation
+
     return Compilation(machine, library, pool.default_threads() if threads is None else threads, default_cache())
 
 

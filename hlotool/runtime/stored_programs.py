@@ -14,7 +14,10 @@ from hlotool.runtime.cache_key import Key
 from hlotool.runtime.image import Image, image_from_bytes, image_to_bytes
 from hlotool.runtime.tuning import target_key, tuning_of
 
-__all__ = ["program_key", "recall_program", "remember_program"]
+__all__ = ["RECALLED", "program_key", "recall_program", "remember_program"]
+
+RECALLED = "compiled by an earlier process"
+"""What is said of a program from the cache."""
 
 
 def program_key(label: str, parts: Mapping[str, str], machine: Machine) -> Key:

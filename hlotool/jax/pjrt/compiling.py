@@ -17,6 +17,7 @@ from hlotool.jax.pjrt.table import PjrtError
 from hlotool.runtime.cache_key import Key
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.marshalling import is_plain
+from hlotool.runtime.recalled import stays
 from hlotool.text.proto import read_proto
 
 __all__ = ["made_of", "module_of", "optimised_proto"]
@@ -74,7 +75,7 @@ def made_of(program: bytes, form: str, options: bytes, settings: Options, availa
             donated = _donated(divided, parameters, outputs)
         return Made(module.name, signature, parameters, outputs, donated, stock=stock, reason=reason)
     made = Made(module.name, signature, parameters, outputs, donated, _code(executable), targets=tuple(targets))
-    if key is not None and _stays(module, executable, (*parameters, *outputs)):
+    if key is not None and all(shape.is_array for shape in (*parameters, *outputs)) and stays(executable, module):
         remember(key, made, executable.image)
     return made
 
@@ -82,16 +83,6 @@ def made_of(program: bytes, form: str, options: bytes, settings: Options, availa
 def _code(executable: Executable) -> Code:
     size = sum(map(len, executable.objects))
     return Code(executable.run, executable.entry, executable.donated, executable.memory.arena_bytes, size)
-
-
-def _stays(module: Module, executable: Executable, shapes: Sequence[Shape]) -> bool:
-    """Whether another process would make the same: nothing failed, which is to be said every time, and what custom
-    calls mean is not for the program alone to say."""
-    return (
-        all(shape.is_array for shape in shapes)
-        and not any(instruction.opcode == "custom-call" for instruction in module.instructions())
-        and not any(decision.rule.endswith("-failed") for decision in executable.decisions)
-    )
 
 
 def _signature(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:

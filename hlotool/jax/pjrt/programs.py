@@ -22,7 +22,7 @@ from hlotool.runtime.cache import default_cache
 from hlotool.runtime.cache_key import Key
 from hlotool.runtime.entry import Entry
 from hlotool.runtime.image import Image, load_image
-from hlotool.runtime.stored_programs import program_key, recall_program, remember_program
+from hlotool.runtime.stored_programs import RECALLED, program_key, recall_program, remember_program
 
 __all__ = ["Code", "Made", "code_of_image", "key_of", "recall", "remember"]
 
@@ -96,7 +96,7 @@ def recall(key: Key) -> Made | None:
     name, signature, donated = json.loads(described)
     return Made(
         name, signature, image.parameters, image.outputs, frozenset(donated), code_of_image(image),
-        note="compiled by an earlier process",
+        note=RECALLED,
     )  # fmt: skip
 
 
