@@ -13,8 +13,9 @@ from mpi_cases import Spread
 
 import hlotool
 from hlotool.devices.mpi.exchange import SMALL
-from hlotool.devices.mpi.groups import groups_of
-from hlotool.devices.mpi.repeated import PIECE, TOGETHER, WHOLE, Repeated, repeated
+from hlotool.devices.mpi.groups import Group, groups_of
+from hlotool.devices.mpi.repeated import MOST, PIECE, TOGETHER, WHOLE, Repeated, repeated
+from hlotool.devices.mpi.types import operation_of
 from hlotool.driver import compile_module
 from hlotool.evaluate.devices import meeting_key
 from hlotool.ir import dtype_of
@@ -188,17 +189,35 @@ def test_again_of_many(count: int) -> None:
 
 @pytest.mark.parametrize("size", [5, PIECE // 2 + 1])
 def test_results_may_lie_where_other_operands_did(size: int) -> None:
-    """Each of two operands is where the result of the other one is to be."""
     text = program("q = T[N] negate(p)\n ROOT r = (T[N], T[N]) all-reduce(p, q), to_apply=combine", "f32", "add", 1)
     module = parse(text.replace("[5001,1]", "[N]").replace("[N]", f"[{size}]").replace("count=4", f"count={RANKS}"))
-    instruction, topology, comm = module.entry.root, topology_of(module), MPI.COMM_WORLD
-    group = groups_of([module], topology, range(RANKS), comm).meetings[meeting_key(instruction, range(RANKS))]
+    instruction, topology = module.entry.root, topology_of(module)
+    group = groups_of([module], topology, range(RANKS), MPI.COMM_WORLD).meetings[meeting_key(instruction, range(RANKS))]
     found = repeated(instruction, topology, group, False, lambda *_: None, np.zeros(1, np.int64), 10)
     assert isinstance(found, Repeated)
     assert found.stands_alone == (size == 5)
+    check_on_crossed_arrays(found, size, exact=True)
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16"])
+def test_mpi_may_choose_the_order(kind: str) -> None:
+    """As among several hosts, if that is asked for."""
+    size = WHOLE // 2 + 1
+    text = program("q = T[N] negate(p)\n ROOT r = (T[N], T[N]) all-reduce(p, q), to_apply=combine", kind, "add", 1)
+    module = parse(text.replace("[5001,1]", "[N]").replace("[N]", f"[{size}]").replace("count=4", f"count={RANKS}"))
+    instruction, topology = module.entry.root, topology_of(module)
+    group = groups_of([module], topology, range(RANKS), MPI.COMM_WORLD).meetings[meeting_key(instruction, range(RANKS))]
+    found = repeated(instruction, topology, group, True, operation_of, np.zeros(1, np.int64), 10)
+    assert isinstance(found, Repeated)
+    check_on_crossed_arrays(found, size, exact=False, kind=kind)
+
+
+def check_on_crossed_arrays(found: Repeated, size: int, exact: bool, kind: str = "f32") -> None:
+    """The result of each of two operands is to be where the other one is."""
+    rank, dtype = MPI.COMM_WORLD.rank, dtype_of(kind)
     found.running.prepare(counter := np.zeros(1, np.int64), lambda _: wait(found))
-    arrays = [np.random.default_rng(n).standard_normal((RANKS, size)).astype(np.float32) for n in (1, 2)]
-    one, other = (array[comm.rank].copy() for array in arrays)
+    arrays = [np.random.default_rng(n).standard_normal((RANKS, size)).astype(dtype) for n in (1, 2)]
+    one, other = (array[rank].copy() for array in arrays)
     table = np.array([one.ctypes.data, other.ctypes.data, other.ctypes.data, one.ctypes.data], np.uint64)
     found(table.ctypes.data)
     assert counter[0] == 1
@@ -206,7 +225,21 @@ def test_results_may_lie_where_other_operands_did(size: int) -> None:
         total = operands[0]
         for operand in operands[1:]:
             total = total + operand
-        assert result.tobytes() == total.tobytes()
+        if exact:
+            assert result.tobytes() == total.tobytes()
+        else:
+            np.testing.assert_allclose(result.astype(np.float64), total.astype(np.float64), rtol=0.02, atol=0.05)
+
+
+@pytest.mark.parametrize("members", [MOST, MOST + 1])
+def test_groups_of_too_many_go_another_way(members: int) -> None:
+    text = program("ROOT r = T[N] all-reduce(p), to_apply=combine", "f32", "add", 1).replace("[5001,1]", "[N]")
+    module = parse(text.replace("[N]", "[5]").replace("count=4", f"count={members}"))
+    places = tuple((n,) for n in range(members))
+    group = Group(members=tuple(range(members)), places=places, own=0, comm=MPI.COMM_WORLD, name="many")
+    alarm, own = np.zeros(1, np.int64), lambda *_: None
+    found = repeated(module.entry.root, topology_of(module), group, False, own, alarm, 10)
+    assert (found is None) == (members > MOST)
 
 
 def wait(found: Repeated) -> None:

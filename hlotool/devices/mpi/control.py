@@ -124,6 +124,11 @@ class Control:
     # ---- what others call
 
     @property
+    def hosts(self) -> int:
+        """How many hosts the ranks are on."""
+        return len({host for host, _, _ in self._hosts})
+
+    @property
     def has_processor(self) -> bool:
         """Whether the ranks of this host have one each."""
         host = self._hosts[self.rank][0]

@@ -209,7 +209,8 @@ class MpiWorld(World):
         group = self._groups.meetings.get(meeting_key(instruction, members))
         if group is None:
             return None
-        return repeated(instruction, self.topology, group, self._fast, self._own, self._control.alarm, self._spins)
+        fast = self._fast and self._control.hosts > 1  # on one host MPI's own ways take longer
+        return repeated(instruction, self.topology, group, fast, self._own, self._control.alarm, self._spins)
 
     def finish(self, device: int, start: Instruction) -> None:
         going = self._started.get((device, start))
