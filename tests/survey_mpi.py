@@ -3,9 +3,9 @@
     python tests/survey_mpi.py [--ranks 2,4] [--python PYTHON] [--torch PYTHON] [--seconds 0.3]
 
 For vectors of f32 from 4 B to 64 MB: microseconds of one all-reduce in a loop of a compiled program, in the order of
-the devices and in MPI's own (`fast`), those of ``comm.Allreduce`` in a loop of Python, and the quotients.  Of each the
-least of five, on the slowest rank.  PYTHON is one with mpi4py, beside which an ``mpiexec`` lies (`tests/mpi.py`); that
-of ``--torch`` has PyTorch, whose ``torch.distributed`` does the same in a loop over gloo.
+the devices and in any (`fast`: among several hosts MPI's own), those of ``comm.Allreduce`` in a loop of Python, and the
+quotients.  Of each the least of five, on the slowest rank.  PYTHON is one with mpi4py, beside which an ``mpiexec`` lies
+(`tests/mpi.py`); that of ``--torch`` has PyTorch, whose ``torch.distributed`` does the same in a loop over gloo.
 """
 
 from __future__ import annotations
