@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "Name", "System", "cache_bytes", "caches_in", "locked", "may_use_tiles", "memory_bytes", "processors", "system",
-    "wait_for_parent",
+    "Name", "System", "cache_bytes", "caches_in", "locked", "may_use_tiles", "memory_bytes", "processor_numbers",
+    "processors", "system", "wait_for_parent",
 ]  # fmt: skip
 
 Name: TypeAlias = Literal["linux", "darwin", "windows", "other"]
@@ -59,7 +59,14 @@ def system() -> System:
 
 def processors() -> int:
     """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(processor_numbers())
+
+
+def processor_numbers() -> frozenset[int]:
+    """Their numbers."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))
 
 
 def cache_bytes() -> dict[str, int]:

@@ -54,6 +54,17 @@ def test_collectives_mean_what_they_mean_among_threads(python: str) -> None:
     assert re.search(r"100%|\d+ passed", done.stdout), said(done)
 
 
+@needs_mpi
+def test_repeated_reductions_of_three(python: str) -> None:
+    """Sums whose order shows, on both sides of every size that decides how they are made."""
+    if python != pythons()[0]:
+        pytest.skip("one implementation with so many ranks is enough")
+    cases = [ROOT / "tests" / "mpi_cases.py", ROOT / "tests" / "mpi_more.py", "-k", "again_in_sizes or lie_where"]
+    done = job(python, 3, *cases)
+    assert done.returncode == 0, said(done)
+    assert re.search(r"\d+ passed", done.stdout), said(done)
+
+
 MODELS = ROOT / "samples" / "cluster"
 
 

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied
@@ -22,7 +22,7 @@ from hlotool.ir import ExecutionError, Instruction
 from hlotool.ir.devices import Topology, device_pairs, is_started
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Combine", "Device", "Fold", "Meeting", "ThreadWorld", "World", "meeting_key"]
+__all__ = ["Combine", "Device", "Fold", "Meeting", "Shortcut", "ThreadWorld", "World", "meeting_key"]
 
 Result = TypeVar("Result")
 Combine = Callable[[Sequence[Operands]], Sequence[Value]]
@@ -58,6 +58,13 @@ def meeting_key(instruction: Instruction, members: Sequence[int]) -> Hashable:
     origin = instruction.origins[0] if instruction.origins else instruction.name
     shapes = tuple(str(operand.shape) for operand in instruction.operands)
     return (instruction.opcode, origin if channel is None else channel, shapes, tuple(members))
+
+
+class Shortcut(Protocol):
+    """A call of Python by native code, in the place of which the C function of a `record` may be called (0: of none),
+    as `hlotool.runtime.callback` describes."""
+
+    record: int
 
 
 class _StuckError(ExecutionError):
@@ -113,9 +120,12 @@ class World:
         """
         raise NotImplementedError
 
-    def meet_at(self, device: int, instruction: Instruction, table: int) -> bool:
+    def meet_at(self, device: int, instruction: Instruction, table: int, shortcut: Shortcut) -> bool:
         """Carry out a collective on dense arrays in memory: their addresses, first those of operands and then those of
-        results, are in the table at this address.  False where this world cannot, and did nothing."""
+        results, are in the table at this address.  False where this world cannot, and did nothing.
+
+        Where native code can do it from now on, this world makes that the `record` of the shortcut, until the run ends.
+        """
         return False
 
     def finish(self, device: int, start: Instruction) -> None:

@@ -35,7 +35,7 @@ from hlotool.runtime.parts import part, python_function
 if TYPE_CHECKING:  # a warm run needs no evaluator
     from hlotool.evaluate.devices import Device
 
-__all__ = ["NAMES", "current_device", "enter", "incomplete", "nested", "on_device", "symbols"]
+__all__ = ["NAMES", "Shortcut", "current_device", "enter", "incomplete", "nested", "on_device", "symbols"]
 
 NAMES = ("hlo_host", POLL)
 """Its functions that code calls."""
@@ -80,6 +80,25 @@ def nested() -> Iterator[None]:
         yield
     finally:
         _thread.depth -= 1
+
+
+class Shortcut:
+    """A Python object as code calls it, which can be passed by: while `record` is the address of a record, that is
+    called in its place.  `address` is what to give ``hlo_host``, good while this and the object are referenced."""
+
+    __slots__ = ("_words", "address")
+
+    def __init__(self, callable: Callable[[int], None]) -> None:
+        self._words = (ctypes.c_uint64 * 3)(_library().address("hlo_shortcut"), id(callable), 0)
+        self.address = ctypes.addressof(self._words) + 1
+
+    @property
+    def record(self) -> int:
+        return int(self._words[2])
+
+    @record.setter
+    def record(self, address: int) -> None:
+        self._words[2] = address
 
 
 def incomplete() -> None:

@@ -29,7 +29,7 @@ from hlotool.evaluate.values import leaves_of, value_from_leaves
 from hlotool.ir import Instruction, Shape, dtype_of
 from hlotool.ir.devices import is_collective
 from hlotool.ir.refusals import named
-from hlotool.runtime.callback import current_device, nested
+from hlotool.runtime.callback import Shortcut, current_device, nested
 from hlotool.runtime.memory import empty
 
 __all__ = [
@@ -107,7 +107,7 @@ class CallSite(Site):
 class HostSite(Site):
     """An instruction that the evaluator carries out, because it concerns other devices or the host."""
 
-    __slots__ = ("_contexts", "_is_collective", "_others", "instruction")
+    __slots__ = ("_contexts", "_others", "_shortcut", "instruction")
     needs_device: ClassVar[bool] = True
 
     def __init__(self, instruction: Instruction) -> None:
@@ -117,13 +117,17 @@ class HostSite(Site):
         self._others, self._contexts = parts[0], sum(parts[2:])  # around the results of what is started
         operands = [leaf for operand in instruction.operands for leaf in _arrays(operand.shape)]
         super().__init__(_described(operands), _described([*_arrays(instruction.shape)]))
-        self._is_collective = is_collective(instruction.opcode)
+        self._shortcut = Shortcut(self) if is_collective(instruction.opcode) else None
+        if self._shortcut is not None:
+            self.address = self._shortcut.address
 
     def __call__(self, arguments: int) -> None:
-        device = current_device()
-        collective = self._is_collective
-        if device is None or not collective or not device.world.meet_at(device.number, self.instruction, arguments):
+        device, short = current_device(), self._shortcut
+        if device is None or short is None or not self._met(device, arguments, short):
             super().__call__(arguments)
+
+    def _met(self, device: Device, arguments: int, short: Shortcut) -> bool:
+        return device.world.meet_at(device.number, self.instruction, arguments, short)
 
     def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
         leaves = iter(inputs)

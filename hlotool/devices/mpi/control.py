@@ -19,8 +19,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from hlotool.devices.mpi.library import mpi
 from hlotool.lazy_dataclass import dataclass
+from hlotool.system import processor_numbers
 
 __all__ = ["Control", "Failure", "Standing", "Wait", "vain_waits"]
 
@@ -95,8 +98,10 @@ class Control:
         self._comm = comm.Dup()
         self.rank: int = comm.rank
         self.size: int = comm.size
-        self._hosts: list[tuple[str, int]] = self._comm.allgather((socket.gethostname(), os.getpid()))
+        own = socket.gethostname(), os.getpid(), processor_numbers()
+        self._hosts: list[tuple[str, int, frozenset[int]]] = self._comm.allgather(own)
         self.failure: Failure | None = None
+        self.alarm = np.zeros(1, np.int64)  # 1 after a failure, for native code
         self.runs = 0  # that ended here
         self.left: set[int] = set()  # the ranks that said that they end
         self.changed: Callable[[], None] = lambda: None  # is called when there is a failure
@@ -117,6 +122,18 @@ class Control:
         self._thread.start()
 
     # ---- what others call
+
+    @property
+    def hosts(self) -> int:
+        """How many hosts the ranks are on."""
+        return len({host for host, _, _ in self._hosts})
+
+    @property
+    def has_processor(self) -> bool:
+        """Whether the ranks of this host have one each."""
+        host = self._hosts[self.rank][0]
+        here = [processors for name, _, processors in self._hosts if name == host]
+        return len(here) <= len(frozenset().union(*here))
 
     def fail(self, text: str) -> Failure:
         """This rank failed: everyone is told, unless there was a failure before, which is given then."""
@@ -219,7 +236,7 @@ class Control:
 
     def look(self) -> None:
         """See who has died; after a failure ranks end, which says nothing."""
-        for rank, (host, process) in enumerate(self._hosts):
+        for rank, (host, process, _) in enumerate(self._hosts):
             if rank == self.rank or rank in self._gone or self.failure is not None:
                 continue
             heard = rank == 0 or self.rank == 0
@@ -236,6 +253,11 @@ class Control:
             time.sleep(_BUSY)
         self._gone.add(rank)
         standing = self.standing()
+        for _ in range(_LAST_LOOKS):  # native code does not say at once where it waits
+            if standing is None or standing.idle:
+                break
+            time.sleep(_GRACE / _LAST_LOOKS)
+            standing = self.standing()
         if standing is not None:
             waits = sorted((standing.waits if standing else {}).items())
             where = f"; rank {self.rank} waits in {waits[0][1].name}" if waits else ""
@@ -263,6 +285,7 @@ class Control:
             if self.failure is not None:
                 return self.failure
             self.failure = failure
+            self.alarm[0] = 1
         if tell:
             for rank in range(self.size):
                 if rank != self.rank and rank not in self._gone:

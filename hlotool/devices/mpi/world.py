@@ -18,7 +18,7 @@ from hlotool.devices.mpi.exchange import Job, Steps, exchange, peers, placed
 from hlotool.devices.mpi.groups import Groups
 from hlotool.devices.mpi.library import mpi
 from hlotool.devices.mpi.repeated import Repeated, repeated
-from hlotool.evaluate.devices import Device, Meeting, World, meeting_key
+from hlotool.evaluate.devices import Device, Meeting, Shortcut, World, meeting_key
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied, leaves_of, value_from_leaves
 from hlotool.ir import ExecutionError, Instruction, Shape, dtype_of
@@ -33,7 +33,10 @@ _TAGS = 64
 """Runs whose messages have tags of their own."""
 
 _SPINS = 200
-"""Looks at a request before others may have the processor."""
+"""Looks at a request before others may have the processor, where there are enough of them for all ranks."""
+
+_FEW_SPINS = 2
+"""The same where there are not."""
 
 _EAGER = 0.1
 """Seconds in which whoever waits sleeps only where others want the processor: MPI works only while it is called."""
@@ -72,7 +75,11 @@ class MpiWorld(World):
         super().__init__(topology, here, feeds, seconds)
         self._homes, self._groups, self._mail, self._control = homes, groups, mail, control
         self._own, self._fast, self._known = own, fast, known
+        self._spins = _SPINS if control.has_processor else _FEW_SPINS
         self._tables: dict[Hashable, _Table] = {}
+        self._counters: dict[str, AnyArray] = {}  # how often the device was where native code takes it
+        self._prepared: set[Repeated] = set()
+        self._shortcuts: list[Shortcut] = []
         self._started: dict[tuple[int, Instruction], deque[tuple[_Table, Wait]]] = {}
         self._waits: dict[int, Wait] = {}
         self._been: Counter[tuple[int, str]] = Counter()
@@ -100,6 +107,8 @@ class MpiWorld(World):
             raise
         finally:
             control.changed, control.in_background = (lambda: None), (lambda: False)
+            for shortcut in self._shortcuts:
+                shortcut.record = 0
             if control.failure is None:
                 control.standing = lambda: None
         return results
@@ -145,7 +154,7 @@ class MpiWorld(World):
             self._been[device, place] += 1
             self._progress += 1
             wait = Wait(
-                name=meeting.name, place=place, times=self._been[device, place],
+                name=meeting.name, place=place, times=self._times(device, place),
                 devices=peers(meeting.instruction, self.topology, group),
             )  # fmt: skip
             last = len(table.values) == len(here)
@@ -160,33 +169,48 @@ class MpiWorld(World):
             self._complete(device, table, wait)
         return value_from_leaves(shape, iter(table.results[device]))
 
-    def meet_at(self, device: int, instruction: Instruction, table: int) -> bool:
+    def meet_at(self, device: int, instruction: Instruction, table: int, shortcut: Shortcut) -> bool:
         try:
             found = self._known[instruction]
         except KeyError:
             found = self._known[instruction] = self._repeated(device, instruction)
-        arrays = None if found is None else found.arrays(table)
-        if found is None or arrays is None:
+        if found is None:
             return False
-        if self._control.failure is not None:
-            self.check(found.name)
-        with self._changed:
-            been = self._been[device, found.place] = self._been[device, found.place] + 1
-            self._progress += 1
-        requests = found.begin(arrays)
-        if not _soon(requests):
-            wait = Wait(name=found.name, place=found.place, times=been, devices=found.peers)
-            with self._waiting(device, wait):
-                self.wait(requests, found.name)
-        found.end(arrays)
+        if found not in self._prepared:
+            self._prepared.add(found)
+            with self._changed:
+                counter = self._counters.setdefault(found.place, np.zeros(1, np.int64))
+            found.running.prepare(counter, lambda _: self._attend(device, found))
+        if found.stands_alone:
+            self._shortcuts.append(shortcut)
+            shortcut.record = found.running.record
+        found(table)
         return True
 
+    def _attend(self, device: int, repeated: Repeated) -> None:
+        """Native code has waited for a while, or looks whether to go on."""
+        repeated.running.check()
+        self.check(repeated.name)
+        if repeated.running.going:
+            times = self._times(device, repeated.place)
+            wait = Wait(name=repeated.name, place=repeated.place, times=times, devices=repeated.peers)
+            with self._waiting(device, wait):
+                self._until(repeated.running.look, repeated.name, 0)  # it did that
+
+    def _times(self, device: int, place: str) -> int:
+        """How often a device has been somewhere."""
+        counter = self._counters.get(place)
+        return self._been[device, place] + (0 if counter is None else int(counter[0]))
+
     def _repeated(self, device: int, instruction: Instruction) -> Repeated | None:
+        if len(self._homes) > self._control.size:  # whoever has several devices brings them together first
+            return None
         members = next((group for group in device_groups(instruction, self.topology) if device in group), ())
         group = self._groups.meetings.get(meeting_key(instruction, members))
-        if group is None or len(self.here) > 1:
+        if group is None:
             return None
-        return repeated(instruction, self.topology, group, self._fast, self._own)
+        fast = self._fast and self._control.hosts > 1  # on one host MPI's own ways take longer
+        return repeated(instruction, self.topology, group, fast, self._own, self._control.alarm, self._spins)
 
     def finish(self, device: int, start: Instruction) -> None:
         going = self._started.get((device, start))
@@ -289,11 +313,14 @@ class MpiWorld(World):
 
     def wait(self, requests: list[Any], name: str) -> None:
         """Until all `requests` are complete; ExecutionError when another rank failed or the time is over."""
+        self._until(lambda: bool(mpi().Request.Testall(requests)), name, self._spins)
+
+    def _until(self, done: Callable[[], bool], name: str, spins: int) -> None:
         looks = 0
         begin = time.monotonic()
-        while not mpi().Request.Testall(requests):
+        while not done():
             looks += 1
-            if looks < _SPINS:
+            if looks < spins:
                 continue
             self.check(name)
             if time.monotonic() - begin < _EAGER:
@@ -310,12 +337,13 @@ class MpiWorld(World):
         """For the other ranks: how far the devices here are."""
         with self._changed:
             idle = len(self._waits) + len(self._ended) == len(self.here)
+            counted = {(device, place): self._times(device, place) for device in self.here for place in self._counters}
             return Standing(
-                progress=self._progress,
+                progress=self._progress + sum(int(counter[0]) for counter in self._counters.values()),
                 idle=idle,
                 waits=dict(self._waits) if idle else {},
                 ended=tuple(sorted(self._ended)),
-                been=dict(self._been) if idle else {},
+                been={**self._been, **counted} if idle else {},
             )
 
     @contextmanager
@@ -338,14 +366,6 @@ class MpiWorld(World):
 
     def _left(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-
-
-def _soon(requests: Sequence[Any]) -> bool:
-    """Whether all of them are complete before others may have the processor."""
-    if len(requests) == 1:
-        test = requests[0].Test
-        return any(test() for _ in range(_SPINS))
-    return any(mpi().Request.Testall(requests) for _ in range(_SPINS))
 
 
 def _result_shape(instruction: Instruction) -> Shape:
