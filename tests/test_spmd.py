@@ -128,6 +128,9 @@ WAYS = {  # an instruction on x, how it and its result are divided, and the coll
     "not of rows": ("f32[4,4,8]", "[2,2,1]", "f32[16,8] reshape(x)", "[4,1]", "1 all-to-all", 64),
     "of a copy": ("f32[4,4,8]", "[2,2,1]", "f32[16,8] reshape(x)", "[2,2]", "1 all-to-all", 64),
     "mirrored": ("f32[8,8]", "[4,1]", "f32[8,8] reverse(x), dimensions={0}", "[4,1]3,2,1,0", "", 0),
+    "mirrored, uneven": (
+        "f32[10,8]", "[4,1]", "f32[10,8] reverse(x), dimensions={0}", "[4,1]3,2,1,0", "1 collective-permute", 64
+    ),
 }  # fmt: skip
 
 

@@ -28,13 +28,15 @@ FIRST, USUAL, LATE, ACROSS = LEVELS = (0, 1, 2, 3)
 class Link:
     """What the dimensions of `operands` and of the leaves of the result have in common.
 
-    None stands for an operand that has no part.  `forward` and `backward` are the levels of the ways from operands to
-    results and back; the ways between operands are `ACROSS`, the last.
+    None stands for an operand that has no part.  Along `mirrored` factors, the results begin where the operands end.
+    `forward` and `backward` are the levels of the ways from operands to results and back; the ways between operands are
+    `ACROSS`, the last.
     """
 
     operands: tuple[Factors | None, ...]
     results: tuple[Factors, ...]
     sizes: tuple[int, ...]
+    mirrored: frozenset[int] = frozenset()
     forward: int = USUAL
     backward: int = USUAL
 
@@ -212,12 +214,10 @@ def _bitcast(one: Instruction) -> list[Link]:
 
 
 def _reverse(one: Instruction) -> list[Link]:
-    """What is reversed along is no more cut alike."""
-    factors = _Factors()
-    operand = factors.each(one.shape.dimensions)
-    sizes = enumerate(one.shape.dimensions)
-    result = [factors.new(size) if d in one.attributes["dimensions"] else operand[d] for d, size in sizes]
-    return _link(factors, [_rows(operand)], [_rows(result)])
+    """A device reverses what it has, and has the part then that is as far from the other end."""
+    rows = _rows(range(one.shape.rank))
+    turned = frozenset(one.attributes["dimensions"])
+    return [Link(operands=(rows,), results=(rows,), sizes=one.shape.dimensions, mirrored=turned)]
 
 
 def _concatenate(one: Instruction) -> list[Link]:

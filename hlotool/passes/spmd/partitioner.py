@@ -192,7 +192,7 @@ class Partitioner(Writer):
         given = [
             reshard(self, part, chosen.tiling(labels)) for part, labels in zip(parts, axes.operands, strict=True)
         ]
-        tilings = [chosen.tiling(labels) for labels in axes.results]
+        tilings = axes.results_in(chosen)
         shapes = [tiling.local(leaf) for tiling, leaf in zip(tilings, leaves, strict=True)]
         shape = tuple_shape(shapes) if i.shape.is_tuple else shapes[0]
         if local is None:

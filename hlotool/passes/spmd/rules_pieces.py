@@ -110,22 +110,15 @@ def _concatenate(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
 
 def _reverse(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     """A device reverses what it has: its tile is then as far from the end as it was from the beginning.  Tiles that are
-    not even begin elsewhere, and what is missing comes from others."""
+    not even begin a little earlier, and what is missing comes from neighbours."""
     turned = i.attributes["dimensions"]
     labels = tuple(range(i.shape.rank))
-    given = values[0]
-    assert isinstance(given, Part)
-    divided = [d for d in turned if given.tiling.axes[d].count > 1]
-    if divided and all(i.shape.dimensions[d] % given.tiling.axes[d].count == 0 for d in divided):
-        tiling = given.tiling
-        for d in divided:
-            tiling = tiling.with_axis(d, tiling.axes[d].mirrored)
-        return Part(p.emit(i, tiling.local(i.shape), [given.local]), i.shape, tiling)
 
     def piece(d: int, axis: Axis) -> Piece:
         size = i.shape.dimensions[d]
         tile = tile_size(size, axis.count)
-        return Piece(tuple([size - (c + 1) * tile for c in range(axis.count)]), tile)
+        behind = axis.count * tile - size
+        return Piece(tuple([c * tile - behind for c in range(axis.count)]), tile)
 
     def halo(d: int, chosen: Chosen) -> int | None:
         return 0 if d not in turned else halo_bytes(piece(d, chosen.axes[d]), i.shape, d, chosen.tiling(labels))
@@ -138,7 +131,7 @@ def _reverse(p: Partitioner, i: Instruction, values: list[Value]) -> Value | Non
                 x = piece_of(p, part, x, d, piece(d, chosen.axes[d]))
         return p.emit(i, shape, [x])
 
-    return p.divided(i, values, Axes((labels,), (labels,), halo=halo), local)
+    return p.divided(i, values, Axes((labels,), (labels,), mirrored=frozenset(turned), halo=halo), local)
 
 
 RULES: dict[str, Rule] = {
