@@ -66,7 +66,7 @@ def project(
     if prod(found) == 1 and not subgroups:
         return None
     devices = np.array(sharding.devices, np.int64).reshape(grid)
-    devices = np.flip(devices, [place[factor] for factor in mirrored if factor in kept])
+    devices = np.flip(devices, tuple([place[factor] for factor in mirrored if factor in kept]))
     devices = devices.transpose([*order, *others, *rest])
     return normalised(found, [*subgroups, ("replicated", prod(grid[d] for d in rest))], devices.reshape(-1).tolist())
 

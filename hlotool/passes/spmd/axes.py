@@ -33,8 +33,9 @@ class Axes:
     """The axis of each dimension of each operand and of each array of the result; None: it has to be whole.
 
     `combined` axes give partial results.  Along `mirrored` ones, the tiles of results are counted from the other end.
-    The tiles of an axis in `divides` divide that number.  `halo` says how many bytes come from neighbours along an axis,
-    where all axes are divided so; None where that is not possible.  `work` is how many operations the whole result takes.
+    The tiles of an axis in `divides` divide that number.  `halo` says how many bytes come from neighbours along an
+    axis, where all axes are divided so; None where that is not possible.  `work` is how many operations the whole
+    result takes.
     """
 
     operands: tuple[Labels, ...]

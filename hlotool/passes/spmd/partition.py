@@ -12,6 +12,7 @@ from hlotool.ir.sharding import print_sharding
 from hlotool.passes.collectives.async_to_sync import AsyncToSync
 from hlotool.passes.expand.scan_expander import ScanExpander
 from hlotool.passes.framework.steps import Pass
+from hlotool.passes.sharding.annotations import PARTITIONED
 from hlotool.passes.spmd import (
     rules_calls,
     rules_contraction,
@@ -27,7 +28,7 @@ from hlotool.passes.spmd.tiling import Tiling, replicated, sharding_of
 from hlotool.passes.spmd.values import Value, parts_of
 from hlotool.passes.spmd.writer import Work
 
-__all__ = ["PARTITIONED", "RULES", "partition_module"]
+__all__ = ["RULES", "partition_module"]
 
 RULES: Mapping[str, Rule] = {
     **rules_elementwise.RULES,
@@ -40,9 +41,6 @@ RULES: Mapping[str, Rule] = {
     **rules_calls.RULES,
 }
 """By opcode; every device computes all of the others."""
-
-PARTITIONED = "partitioned"
-"""The entry of the module's ``frontend_attributes`` that says that it is for one of many devices."""
 
 _AHEAD: Sequence[Pass] = (AsyncToSync(), ScanExpander())
 _OF_ONE_DEVICE = (
