@@ -78,9 +78,9 @@ def compiled(options: RunOptions, devices: Devices | None = None) -> Runnable:
     inputs = named_inputs(source, module)
     recorded = recorded_arrays(snapshot, executable.devices, len(inputs))
     own = source.form not in READERS  # others depend on more than the bytes of the file
-    told = _told_of_shardings(options.file, module)
-    plain = not told and devices is None and own and recorded is None and snapshot.result is None and options.is_cacheable
-    if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
+    plain = devices is None and own and recorded is None and snapshot.result is None and options.is_cacheable
+    notes = _told_of_shardings(options.file, module) or any(d.rule.endswith("-failed") for d in executable.decisions)
+    if plain and not notes:  # say it every time
         remember(options.file, source.digest, options.passes, machine, inputs, executable.image)
     return Runnable(
         inputs,

@@ -137,8 +137,8 @@ def command(
     if (cut := unpartitioned(module)) is not None:
         value, parts = cut
         say(
-            f"note: {file}: nothing is exchanged although {value} is cut among devices: it is probably not partitioned; "
-            f"-p 'sharding-propagation,spmd-partitioner{{partitions={parts}}}' does that", err=True,
+            f"note: {file}: nothing is exchanged although {value} is cut among devices: it is probably not partitioned;"
+            f" -p 'sharding-propagation,spmd-partitioner{{partitions={parts}}}' does that", err=True,
         )  # fmt: skip
     if not answer.fits:
         say(f"{file}: a device needs {byte_words(answer.peak, 4)}, and has {byte_words(chip.memory, 4)}", err=True)

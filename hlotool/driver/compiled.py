@@ -28,8 +28,8 @@ def compiled_by(backend: Backend, module: Module, options: CompileOptions) -> Ex
         if [(s.element_type, s.dimensions) for s in wanted] != [(s.element_type, s.dimensions) for s in found]:
             if any(map(changes_program, options.pipeline.passes())):
                 raise InputError(
-                    f"{options.pipeline} makes a program that takes or gives other arrays: write it (hlotool opt FILE -p"
-                    " PIPELINE -o NEW), and compile what was written"
+                    f"{options.pipeline} makes a program that takes or gives other arrays: write it "
+                    "(hlotool opt FILE -p PIPELINE -o NEW), and compile what was written"
                 )
             raise TypeError(f"the executable of backend {backend.name} takes or gives other arrays than its module")
     return made

@@ -242,23 +242,15 @@ def _pad(one: Instruction) -> list[Link]:
 
 
 def _slice(one: Instruction) -> list[Link]:
-    """First the dimensions that are kept whole; late those of which a large part is kept."""
-    return _partial(one, one.operands[0].shape, one.shape, lambda rows, part: ([rows], [part]))
-
-
-def _partial(
-    one: Instruction,
-    whole: Shape,
-    part: Shape,
-    make: Callable[[Factors, Factors], tuple[list[Factors | None], list[Factors]]],
-) -> list[Link]:
+    """First the dimensions that are kept whole; late those that are cut less than in half, strides left out."""
+    given = one.operands[0].shape.dimensions
     factors = _Factors()
-    rows = factors.each(whole.dimensions)
-    sizes = [*zip(rows, whole.dimensions, part.dimensions, strict=True)]
-    exact = [row if full == kept else factors.new(kept) for row, full, kept in sizes]
-    large = [row if 2 * kept > full else factors.new(kept) for row, full, kept in sizes]
-    found = _link(factors, *make(_rows(rows), _rows(exact)))
-    return found if exact == large else [*found, *_link(factors, *make(_rows(rows), _rows(large)), LATE, LATE)]
+    rows = factors.each(given)
+    sizes = [*zip(rows, given, one.shape.dimensions, one.attributes["slice"], strict=True)]
+    exact = [row if full == kept else factors.new(kept) for row, full, kept, _ in sizes]
+    large = [row if 2 * (cut.limit - cut.start) > full else factors.new(kept) for row, full, kept, cut in sizes]
+    found = _link(factors, [_rows(rows)], [_rows(exact)])
+    return found if exact == large else [*found, *_link(factors, [_rows(rows)], [_rows(large)], LATE, LATE)]
 
 
 def _dynamic_slice(one: Instruction) -> list[Link]:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from math import prod
 
-from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window
+from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Module, Shape, Window
 from hlotool.ir.attributes import ConvDimensionNumbers
+from hlotool.ir.builder import Builder
+from hlotool.passes.expand.batch_norm_expander import batch_norm
+from hlotool.passes.expand.ragged_dot_decomposer import ragged_dot
+from hlotool.passes.expand.scaled_dot_decomposer import scaled_dot
+from hlotool.passes.framework.graph import erase
 from hlotool.passes.spmd.axes import Axes, Chosen
-from hlotool.passes.spmd.halo import Piece, halo_bytes, piece_of
+from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "topk"]
 
 
 def _dot(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
@@ -58,7 +64,7 @@ def _adds_up(i: Instruction) -> bool:
 
 def _partial(i: Instruction, shape: Shape, contracted: Iterable[int], chosen: Chosen) -> Shape:
     """The shape of what a device computes, in a wider type where that is a partial sum."""
-    if i.attributes.get("algorithm") is not None or not any(label in chosen.axes for label in contracted):
+    if not any(label in chosen.axes for label in contracted):
         return shape
     return shape.with_type(partial_type(shape.element_type))
 
@@ -68,7 +74,8 @@ def _partial(i: Instruction, shape: Shape, contracted: Iterable[int], chosen: Ch
 
 def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     """Batch and output features are independent, input features are contracted; along dimensions of space, a device
-    gets from its neighbours what its windows reach into."""
+    gets from its neighbours what its windows reach into.  Of a kernel that is larger than the result, as that of a
+    gradient, devices have parts, and partial sums."""
     labels: ConvDimensionNumbers = i.attributes["dim_labels"]
     window: Window = i.attributes.get("window", Window())
     groups = i.attributes.get("feature_group_count", 1)
@@ -82,21 +89,36 @@ def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
     if batches == 1:
         lhs[labels.input_batch] = out[labels.output_batch] = batch
         rhs[labels.kernel_output_feature] = out[labels.output_feature] = features
+    else:
+        # whole groups: their part of the batch, and their features of the result
+        lhs[labels.input_batch] = rhs[labels.kernel_output_feature] = out[labels.output_feature] = features
+        divides[features] = batches
     if groups > 1:
         # whole groups: their features of the base and of the result
         lhs[labels.input_feature] = features
         divides[features] = groups
     else:
         lhs[labels.input_feature] = rhs[labels.kernel_input_feature] = contracted if _adds_up(i) else None
+    inner: set[int] = set()  # dimensions of space of which devices have a part of the kernel
     for n, row in enumerate(window.dimensions):
-        if row.base_dilation == 1 and batches == 1:
-            lhs[labels.input_spatial[n]] = out[labels.output_spatial[n]] = first + n
+        lhs[labels.input_spatial[n]] = first + n
+        if row.size > i.shape.dimensions[labels.output_spatial[n]] and not row.reversal and _adds_up(i):
+            rhs[labels.kernel_spatial[n]] = first + n
+            inner.add(n)
+            divides[first + n] = row.size
+        else:
+            out[labels.output_spatial[n]] = first + n
 
     def piece(n: int, axis: Axis) -> Piece:
-        row = window.dimensions[n]
-        tile = tile_size(i.shape.dimensions[labels.output_spatial[n]], axis.count)
-        starts = tuple([c * tile * row.stride - row.padding_low for c in range(axis.count)])
-        return Piece(starts, (tile - 1) * row.stride + row.dilated_size)
+        row, made = window.dimensions[n], i.shape.dimensions[labels.output_spatial[n]]
+        if n in inner:
+            tile = tile_size(row.size, axis.count)
+            step, places = row.window_dilation, (made - 1) * row.stride + (tile - 1) * row.window_dilation + 1
+        else:
+            tile = tile_size(made, axis.count)
+            step, places = row.stride, (tile - 1) * row.stride + row.dilated_size
+        starts = tuple([c * tile * step - row.padding_low for c in range(axis.count)])
+        return Piece(starts, places, row.base_dilation)
 
     def halo(label: int, chosen: Chosen) -> int | None:
         if label < first:
@@ -114,16 +136,25 @@ def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
                 continue
             axis, d = chosen.axes[first + n], labels.input_spatial[n]
             own = piece(n, axis)
-            x = piece_of(p, image, x, d, own)
-            x = p.within(x, d, [own.starts[c] for c in axis.places], base.dimensions[d])
-            rows[n] = replace(row, padding_low=0, padding_high=0)
+            if len(set(own.ahead)) == 1:  # places between elements stay what they are
+                low = own.ahead[0]
+                x = filled_piece(p, image, x, d, own.elements)
+                high = own.size - low - (own.elements.size - 1) * row.base_dilation - 1
+                rows[n] = replace(row, padding_low=low, padding_high=high)
+            else:
+                x = filled_piece(p, image, x, d, own)
+                rows[n] = replace(row, padding_low=0, padding_high=0, base_dilation=1)
+            if n in inner:
+                rows[n] = replace(rows[n], size=y.shape.dimensions[labels.kernel_spatial[n]])
         changed = {"window": Window(tuple(rows))} if rows else {}
         if groups > 1 and features in chosen.axes:
             changed["feature_group_count"] = groups // chosen.axes[features].count
-        return p.emit(i, _partial(i, shape, [contracted], chosen), [x, y], **changed)
+        if batches > 1 and features in chosen.axes:
+            changed["batch_group_count"] = batches // chosen.axes[features].count
+        return p.emit(i, _partial(i, shape, combined, chosen), [x, y], **changed)
 
     work = 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[labels.kernel_output_feature])
-    combined = frozenset({contracted} if groups == 1 else ())
+    combined = frozenset([*({contracted} if groups == 1 else ()), *(first + n for n in inner)])
     axes = Axes((tuple(lhs), tuple(rhs)), (tuple(out),), combined, divides, halo, work)
     return p.divided(i, values, axes, local)
 
@@ -156,7 +187,7 @@ def _fft(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     return p.divided(i, values, Axes((labels,), (labels,)))
 
 
-def _topk(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+def topk(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     labels = _leading(1, i.operands[0].shape.rank)
     return p.divided(i, values, Axes((labels,), (labels,) * len(list(i.shape.leaves()))))
 
@@ -165,7 +196,8 @@ def _topk(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
 
 
 def _batch_norm(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Features are independent; where mean and variance are operands, everything is."""
+    """Features are independent; where mean and variance are operands, everything is.  Where other dimensions are
+    divided, too, it is written as reductions and arithmetic."""
     feature = i.attributes["feature_index"]
     rank = i.operands[0].shape.rank
     everything = i.opcode == "batch-norm-inference"
@@ -174,7 +206,30 @@ def _batch_norm(p: Partitioner, i: Instruction, values: list[Value]) -> Value | 
     results = tuple([large if leaf.rank == rank else (feature,) for leaf in i.shape.leaves()])
     if rank == 1:
         return None
+    given = values[0]
+    assert isinstance(given, Part)
+    if not everything and any(axis.count > 1 for d, axis in enumerate(given.tiling.axes) if d != feature):
+        return _spelled_out(batch_norm, p, i, values)
     return p.divided(i, values, Axes(operands, results))
+
+
+# ---- what is written as other operations
+
+
+def _spelled_out(
+    expand: Callable[[Module, Builder, Instruction], Instruction], p: Partitioner, i: Instruction, values: list[Value]
+) -> Value | None:
+    """By the instructions that a pass would put in its place, each of which is partitioned."""
+    if not (i.shape.is_static and all(o.shape.is_static for o in i.operands)):
+        return None
+    body = Computation(p.work.module.unique_name(i.name))
+    build = Builder(body, like=i)
+    operands = [build.parameter(n, o.shape) for n, o in enumerate(i.operands)]
+    attributes = {key: value for key, value in i.attributes.items() if key != "sharding"}
+    one = build.add(i.opcode, i.shape, operands, attributes)
+    body.root = expand(p.work.module, build, one)
+    erase(one)
+    return p.inlined(body, values)
 
 
 RULES: dict[str, Rule] = {
@@ -183,6 +238,8 @@ RULES: dict[str, Rule] = {
     "cholesky": _cholesky,
     "triangular-solve": _triangular_solve,
     "fft": _fft,
-    "topk": _topk,
+    "topk": topk,
+    "ragged-dot": partial(_spelled_out, ragged_dot),
+    "scaled-dot": partial(_spelled_out, scaled_dot),
     **dict.fromkeys(("batch-norm-training", "batch-norm-inference", "batch-norm-grad"), _batch_norm),
 }

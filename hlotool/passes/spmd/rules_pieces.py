@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hlotool.ir import Instruction, PaddingDimension, Shape, SliceDimension
 from hlotool.passes.spmd.axes import Axes, Chosen
-from hlotool.passes.spmd.halo import Piece, halo_bytes, piece_of
+from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes, piece_of
 from hlotool.passes.spmd.partitioner import Partitioner, Rule
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
@@ -48,14 +48,15 @@ def _slice(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
 def _pad(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     given = i.operands[0].shape
     rows: tuple[PaddingDimension, ...] = i.attributes["padding"]
-    labels = tuple([d if row.interior == 0 else None for d, row in enumerate(rows)])
+    labels = tuple(range(given.rank))
 
     def piece(d: int, axis: Axis) -> Piece:
         tile = tile_size(i.shape.dimensions[d], axis.count)
-        return Piece(tuple([c * tile - rows[d].low for c in range(axis.count)]), tile)
+        starts = tuple([c * tile - rows[d].low for c in range(axis.count)])
+        return Piece(starts, tile, rows[d].interior + 1)
 
     def halo(d: int, chosen: Chosen) -> int | None:
-        if (rows[d].low, rows[d].high) == (0, 0):
+        if rows[d] == PaddingDimension(0, 0):
             return 0
         return halo_bytes(piece(d, chosen.axes[d]), given, d, chosen.tiling(labels))
 
@@ -64,10 +65,10 @@ def _pad(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
         x, left = part.local, list(rows)
         for d, axis in sorted(chosen.axes.items()):
             left[d] = PaddingDimension(0, 0)
-            if (rows[d].low, rows[d].high) != (0, 0):
-                own = piece(d, axis)
-                x = piece_of(p, part, x, d, own)
-                x = p.within(x, d, [own.starts[c] for c in axis.places], given.dimensions[d], value.local)
+            if rows[d] != PaddingDimension(0, 0):
+                x = filled_piece(p, part, x, d, piece(d, axis), value.local)
+        if all(row == PaddingDimension(0, 0) for row in left):
+            return x
         return p.emit(i, shape, [x, value.local], padding=tuple(left))
 
     return p.divided(i, values, Axes((labels, ()), (labels,), halo=halo), local)
