@@ -36,8 +36,8 @@ OTHERS = sorted(
 )
 
 
-def _check(module: Module, devices: int, seed: int, arrays: list[np.ndarray]) -> None:
-    new = partitioned(module, devices)
+def _check(module: Module, devices: int, seed: int, arrays: list[np.ndarray], new: Module | None = None) -> None:
+    new = new or partitioned(module, devices)
     got = outputs_of(module, new, arrays, devices)
     why = differences(module, got, arrays, None)
     if why == "other bytes":
@@ -342,6 +342,35 @@ def test_native_code_of_a_partitioned_module(rows: int) -> None:
     arrays = [generator.normal(size=p.shape.dimensions).astype(np.float32) for p in module.entry.parameters]
     got = outputs_of(module, partitioned(module, 4), arrays, 4, backend="cpu")
     assert not differences(module, got, arrays, bounded_results(module, arrays))
+
+
+def test_products_of_tiles_that_go_round() -> None:
+    """Free, batch and contracted dimensions of either operand, beside others that are divided."""
+    found = 0
+    for seed in range(30):
+        rng = Random(f"windowed {seed}")
+        devices = rng.choice((2, 4, 8))
+        b, m, k, n = (devices * rng.choice((1, 1, 2)) if rng.random() < 0.8 else 3 for _ in range(4))
+        kind = rng.choice(("f32", "bf16", "s32"))
+        module = parse(
+            f"HloModule m\nENTRY e {{\n x = {kind}[{b},{m},{k}] parameter(0)\n y = {kind}[{k},{b},{n}] parameter(1)\n"
+            f" ROOT d = {kind}[{b},{m},{n}] dot(x, y), lhs_batch_dims={{0}}, rhs_batch_dims={{1}},"
+            " lhs_contracting_dims={2}, rhs_contracting_dims={0}\n}"
+        )
+        for i in module.entry:
+            annotate(rng, i, devices)
+        decisions = DecisionLog()
+        new = partitioned(module, devices, decisions, passed_from=1)
+        if not any(d.rule == "windowed-einsum" for d in decisions):
+            continue
+        assert [i.opcode for i in new.entry].count("while") == 1
+        found += 1
+        generator = np.random.default_rng(seed)
+        arrays = [
+            generator.integers(-9, 9, size=p.shape.dimensions).astype(dtype_of(kind)) for p in module.entry.parameters
+        ]
+        _check(module, devices, seed, arrays, new)
+    assert found > 4
 
 
 def test_tilings_and_shardings_say_the_same() -> None:

@@ -19,6 +19,7 @@ from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
+from hlotool.passes.spmd.windowed import passed_on, product_of_tiles
 
 __all__ = ["RULES", "topk"]
 
@@ -53,7 +54,26 @@ def _dot(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     work = 2 * i.shape.size * together
     over = frozenset(contracted) if _adds_up(i) else frozenset[int]()
     given = [tuple([None if label in contracted and label not in over else label for label in side]) for side in sides]
-    return p.divided(i, values, Axes((given[0], given[1]), (result,), over, work=work), local)
+    axes = Axes((given[0], given[1]), (result,), over, work=work)
+    return _tile_by_tile(p, i, values, axes) or p.divided(i, values, axes, local)
+
+
+def _tile_by_tile(p: Partitioner, i: Instruction, values: list[Value], axes: Axes) -> Value | None:
+    """Without an operand ever being gathered, where that would be a large one; None where it is not."""
+    found = p.division(i, values, axes) if any(o.shape.byte_size >= p.work.passed_from for o in i.operands) else None
+    passed = passed_on(axes, *found, p.work.passed_from) if found is not None else None
+    if found is None or passed is None:
+        return None
+    parts, chosen = found
+    shape = p.local_shape(i, axes, chosen)
+    if not axes.combined.isdisjoint({passed.label, *chosen.axes}):
+        shape = shape.with_type(partial_type(shape.element_type))
+    reason = f"operand {passed.number} is passed on in {passed.axis.count} tiles, and not gathered"
+    p.work.log.note("windowed-einsum", i, reason, bytes=passed.byte_size)
+    made = product_of_tiles(p, i, parts, shape, axes, chosen, passed)
+    if axes.combined.isdisjoint(chosen.axes) and shape.element_type != i.shape.element_type:
+        made = p.build.convert(made, i.shape.element_type)
+    return p.combined(i, made, axes, chosen)
 
 
 def _adds_up(i: Instruction) -> bool:
