@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from math import prod
+from typing import Any
 
-from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Module, Shape, Window
+from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Module, Shape, Window, WindowDimension
 from hlotool.ir.attributes import ConvDimensionNumbers
 from hlotool.ir.builder import Builder
+from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.expand.batch_norm_expander import batch_norm
 from hlotool.passes.expand.ragged_dot_decomposer import ragged_dot
 from hlotool.passes.expand.scaled_dot_decomposer import scaled_dot
 from hlotool.passes.framework.graph import erase
-from hlotool.passes.spmd.axes import Axes, Chosen
+from hlotool.passes.spmd.axes import Axes, Chosen, Labels
 from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
 from hlotool.passes.spmd.tiling import Axis, tile_size
@@ -92,90 +94,123 @@ def _partial(i: Instruction, shape: Shape, contracted: Iterable[int], chosen: Ch
 # ---- convolutions
 
 
-def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Batch and output features are independent, input features are contracted; along dimensions of space, a device
-    gets from its neighbours what its windows reach into.  Of a kernel that is larger than the result, as that of a
-    gradient, devices have parts, and partial sums."""
+_BATCH, _FEATURES, _CONTRACTED, _SPACE = range(4)
+"""The axes of a convolution; dimension n of space has ``_SPACE + n``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Convolution:
+    """How a convolution can be divided: the axes of base, kernel and result, and the dimensions of space along which
+    devices have parts of the kernel (`inner`)."""
+
+    dimensions: ConvDimensionNumbers
+    window: Window
+    groups: int
+    batches: int
+    base: Labels
+    kernel: Labels
+    result: Labels
+    divides: Mapping[int, int]
+    inner: frozenset[int]
+
+
+def _convolution_of(i: Instruction) -> _Convolution:
     labels: ConvDimensionNumbers = i.attributes["dim_labels"]
     window: Window = i.attributes.get("window", Window())
     groups = i.attributes.get("feature_group_count", 1)
     batches = i.attributes.get("batch_group_count", 1)
-    base, kernel = (o.shape for o in i.operands)
-    batch, features, contracted, first = 0, 1, 2, 3
-    lhs: list[int | None] = [None] * base.rank
-    rhs: list[int | None] = [None] * kernel.rank
+    lhs: list[int | None] = [None] * i.operands[0].shape.rank
+    rhs: list[int | None] = [None] * i.operands[1].shape.rank
     out: list[int | None] = [None] * i.shape.rank
     divides: dict[int, int] = {}
+    rhs[labels.kernel_output_feature] = out[labels.output_feature] = _FEATURES
     if batches == 1:
-        lhs[labels.input_batch] = out[labels.output_batch] = batch
-        rhs[labels.kernel_output_feature] = out[labels.output_feature] = features
+        lhs[labels.input_batch] = out[labels.output_batch] = _BATCH
+    else:  # whole groups: their part of the batch, and their features of the result
+        lhs[labels.input_batch] = _FEATURES
+        divides[_FEATURES] = batches
+    if groups > 1:  # whole groups: their features of the base and of the result
+        lhs[labels.input_feature] = _FEATURES
+        divides[_FEATURES] = groups
     else:
-        # whole groups: their part of the batch, and their features of the result
-        lhs[labels.input_batch] = rhs[labels.kernel_output_feature] = out[labels.output_feature] = features
-        divides[features] = batches
-    if groups > 1:
-        # whole groups: their features of the base and of the result
-        lhs[labels.input_feature] = features
-        divides[features] = groups
-    else:
-        lhs[labels.input_feature] = rhs[labels.kernel_input_feature] = contracted if _adds_up(i) else None
-    inner: set[int] = set()  # dimensions of space of which devices have a part of the kernel
+        lhs[labels.input_feature] = rhs[labels.kernel_input_feature] = _CONTRACTED if _adds_up(i) else None
+    inner = set()
     for n, row in enumerate(window.dimensions):
-        lhs[labels.input_spatial[n]] = first + n
+        lhs[labels.input_spatial[n]] = _SPACE + n
         if row.size > i.shape.dimensions[labels.output_spatial[n]] and not row.reversal and _adds_up(i):
-            rhs[labels.kernel_spatial[n]] = first + n
+            rhs[labels.kernel_spatial[n]] = _SPACE + n
             inner.add(n)
-            divides[first + n] = row.size
+            divides[_SPACE + n] = row.size
         else:
-            out[labels.output_spatial[n]] = first + n
+            out[labels.output_spatial[n]] = _SPACE + n
+    return _Convolution(
+        dimensions=labels, window=window, groups=groups, batches=batches, base=tuple(lhs), kernel=tuple(rhs),
+        result=tuple(out), divides=divides, inner=frozenset(inner),
+    )  # fmt: skip
 
-    def piece(n: int, axis: Axis) -> Piece:
-        row, made = window.dimensions[n], i.shape.dimensions[labels.output_spatial[n]]
-        if n in inner:
-            tile = tile_size(row.size, axis.count)
-            step, places = row.window_dilation, (made - 1) * row.stride + (tile - 1) * row.window_dilation + 1
-        else:
-            tile = tile_size(made, axis.count)
-            step, places = row.stride, (tile - 1) * row.stride + row.dilated_size
-        starts = tuple([c * tile * step - row.padding_low for c in range(axis.count)])
-        return Piece(starts, places, row.base_dilation)
+
+def _places_in_base(i: Instruction, own: _Convolution, n: int, axis: Axis) -> Piece:
+    """What a device needs of the base along a dimension of space, for its part of the result or of the kernel."""
+    row, made = own.window.dimensions[n], i.shape.dimensions[own.dimensions.output_spatial[n]]
+    if n in own.inner:
+        tile, step = tile_size(row.size, axis.count), row.window_dilation
+        places = (made - 1) * row.stride + (tile - 1) * row.window_dilation + 1
+    else:
+        tile, step = tile_size(made, axis.count), row.stride
+        places = (tile - 1) * row.stride + row.dilated_size
+    starts = tuple([c * tile * step - row.padding_low for c in range(axis.count)])
+    return Piece(starts, places, row.base_dilation)
+
+
+def _part_of_base(
+    p: Partitioner, image: Part, x: Instruction, dimension: int, row: WindowDimension, piece: Piece
+) -> tuple[Instruction, WindowDimension]:
+    """What a device needs of the base along a dimension, and the window over that."""
+    if len(set(piece.ahead)) > 1:
+        x = filled_piece(p, image, x, dimension, piece)
+        return x, replace(row, padding_low=0, padding_high=0, base_dilation=1)
+    # elements are in the same places on all devices: what is between them stays what it is
+    elements = piece.elements
+    high = piece.size - piece.ahead[0] - (elements.size - 1) * row.base_dilation - 1
+    x = filled_piece(p, image, x, dimension, elements)
+    return x, replace(row, padding_low=piece.ahead[0], padding_high=high)
+
+
+def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Batch and output features are independent, input features are contracted; along dimensions of space, a device
+    gets from its neighbours what its windows reach into.  Of a kernel that is larger than the result, as that of a
+    gradient, devices have parts, and partial sums."""
+    own = _convolution_of(i)
+    labels = own.dimensions
+    base, kernel = (o.shape for o in i.operands)
+    combined = frozenset([*([_CONTRACTED] if own.groups == 1 else []), *(_SPACE + n for n in own.inner)])
 
     def halo(label: int, chosen: Chosen) -> int | None:
-        if label < first:
+        if label < _SPACE:
             return 0
-        own = piece(label - first, chosen.axes[label])
-        return halo_bytes(own, base, labels.input_spatial[label - first], chosen.tiling(tuple(lhs)))
+        piece = _places_in_base(i, own, label - _SPACE, chosen.axes[label])
+        return halo_bytes(piece, base, labels.input_spatial[label - _SPACE], chosen.tiling(own.base))
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         image, weights = parts
-        x = p.masked(image, [labels.input_feature] if groups == 1 else [])
-        y = p.masked(weights, [labels.kernel_input_feature] if groups == 1 else [])
-        rows = list(window.dimensions)
+        x = p.masked(image, [labels.input_feature] if own.groups == 1 else [])
+        y = p.masked(weights, [labels.kernel_input_feature] if own.groups == 1 else [])
+        rows = list(own.window.dimensions)
         for n, row in enumerate(rows):
-            if first + n not in chosen.axes:
+            if _SPACE + n not in chosen.axes:
                 continue
-            axis, d = chosen.axes[first + n], labels.input_spatial[n]
-            own = piece(n, axis)
-            if len(set(own.ahead)) == 1:  # places between elements stay what they are
-                low = own.ahead[0]
-                x = filled_piece(p, image, x, d, own.elements)
-                high = own.size - low - (own.elements.size - 1) * row.base_dilation - 1
-                rows[n] = replace(row, padding_low=low, padding_high=high)
-            else:
-                x = filled_piece(p, image, x, d, own)
-                rows[n] = replace(row, padding_low=0, padding_high=0, base_dilation=1)
-            if n in inner:
-                rows[n] = replace(rows[n], size=y.shape.dimensions[labels.kernel_spatial[n]])
-        changed = {"window": Window(tuple(rows))} if rows else {}
-        if groups > 1 and features in chosen.axes:
-            changed["feature_group_count"] = groups // chosen.axes[features].count
-        if batches > 1 and features in chosen.axes:
-            changed["batch_group_count"] = batches // chosen.axes[features].count
+            piece = _places_in_base(i, own, n, chosen.axes[_SPACE + n])
+            x, row = _part_of_base(p, image, x, labels.input_spatial[n], row, piece)
+            rows[n] = replace(row, size=y.shape.dimensions[labels.kernel_spatial[n]])
+        changed: dict[str, Any] = {"window": Window(tuple(rows))} if rows else {}
+        if _FEATURES in chosen.axes:
+            count = chosen.axes[_FEATURES].count
+            changed |= {"feature_group_count": own.groups // count} if own.groups > 1 else {}
+            changed |= {"batch_group_count": own.batches // count} if own.batches > 1 else {}
         return p.emit(i, _partial(i, shape, combined, chosen), [x, y], **changed)
 
     work = 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[labels.kernel_output_feature])
-    combined = frozenset([*({contracted} if groups == 1 else ()), *(first + n for n in inner)])
-    axes = Axes((tuple(lhs), tuple(rhs)), (tuple(out),), combined, divides, halo, work)
+    axes = Axes((own.base, own.kernel), (own.result,), combined, own.divides, halo, work)
     return p.divided(i, values, axes, local)
 
 

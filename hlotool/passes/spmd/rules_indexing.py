@@ -179,6 +179,33 @@ def _window_sizes(i: Instruction, half: int) -> list[int]:
     return [1 if d in gone else updates[next(rows)] for d in range(i.operands[0].shape.rank)]
 
 
+def _in_tile(p: Partitioner, places: Instruction, axis: Axis, size: int, width: int) -> Instruction:
+    """Where windows of `width` begin in a tile, with room for all of a window but one element in front of it.
+
+    A window that is not in the array as a whole is not written: a place in front of that room."""
+    inside = places
+    if width > 1:
+        good = p.build.compare(places, p.build.splat(size - width, places.shape), "LE")
+        good = p.build.binary("and", good, p.build.compare(places, p.build.splat(0, places.shape), "GE"))
+        inside = p.build.select(good, places, p.build.splat(-size - 1, places.shape))
+    return p.build.binary("subtract", inside, _splat(p, _moved(p, axis, size, width - 1), places))
+
+
+def _with_room(
+    p: Partitioner, i: Instruction, xs: list[Instruction], rest: list[Instruction], beside: Sequence[int]
+) -> Instruction:
+    """A scatter onto `xs`, where windows that begin or end in the tiles of others have room beside this one."""
+    wide = [p.padded(x, [(n, n) for n in beside]) if any(beside) else x for x in xs]
+    shapes = [x.shape for x in wide]
+    written = p.emit(i, tuple_shape(shapes) if i.shape.is_tuple else shapes[0], [*wide, *rest])
+    if not any(beside):
+        return written
+    made = [p.build.gte(written, n) for n in range(len(xs))] if i.shape.is_tuple else [written]
+    ends = [n + size for n, size in zip(beside, xs[0].shape.dimensions, strict=True)]
+    made = [p.build.slice(x, beside, ends) for x in made]
+    return p.build.tuple(made) if i.shape.is_tuple else made[0]
+
+
 def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     """Windows of whole dimensions are independent.  Along a dimension in which a part is written, a device writes what
     falls into its tile.  Updates that are divided are combined, where their operation is known."""
@@ -200,14 +227,7 @@ def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | Non
             places = _wide(p, places)
         beside = [widths[d] - 1 if d in moved else 0 for d in range(len(sizes))]
         for d in moved:
-            inside = places
-            if beside[d]:  # a window is written as a whole, or not at all
-                highest = p.build.splat(sizes[d] - widths[d], places.shape)
-                good = p.build.compare(places, highest, "LE")
-                good = p.build.binary("and", good, p.build.compare(places, p.build.splat(0, places.shape), "GE"))
-                inside = p.build.select(good, places, p.build.splat(-sizes[d] - 1, places.shape))
-            offset = _splat(p, _moved(p, chosen.axes[d], sizes[d], beside[d]), places)
-            shifted = p.build.binary("subtract", inside, offset)
+            shifted = _in_tile(p, places, chosen.axes[d], sizes[d], widths[d])
             places = _column(p, places, vector, index_map.index(d), shifted, places)
         # what stands behind the end of the index vectors is written nowhere
         if over:
@@ -215,18 +235,7 @@ def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | Non
             places = p.masked(Part(places, parts[half].shape, parts[half].tiling), over, nowhere)
             assert known is not None
             xs = [p.build.splat(known[0][1], x.shape) for x in xs]
-        if not any(beside):
-            return p.emit(i, shape, [*xs, places, *[part.local for part in changes]])
-        # windows that begin or end in the tiles of others need room beside this one
-        wide = [p.padded(x, [(n, n) for n in beside]) for x in xs]
-        shapes = [x.shape for x in wide]
-        written = p.emit(i, tuple_shape(shapes) if i.shape.is_tuple else shapes[0], [
-            *wide, places, *[part.local for part in changes]
-        ])  # fmt: skip
-        made = [p.build.gte(written, n) for n in range(half)] if i.shape.is_tuple else [written]
-        ends = [n + size for n, size in zip(beside, xs[0].shape.dimensions, strict=True)]
-        made = [p.build.slice(x, beside, ends) for x in made]
-        return p.build.tuple(made) if i.shape.is_tuple else made[0]
+        return _with_room(p, i, xs, [places, *[part.local for part in changes]], beside)
 
     def combine(p: Partitioner, i: Instruction, value: Value, axes: Axes, chosen: Chosen) -> Value:
         """What the updates come to, onto what was there."""
