@@ -288,6 +288,18 @@ def _cut_along(dimension: int, shape: Shape, devices: int) -> str:
     return f", sharding={{devices=[{tiles}]<=[{devices}]}}"
 
 
+def test_a_result_that_is_written_as_a_loop_is_where_it_is_to_be() -> None:
+    module = parse(
+        "HloModule m\ntotal {\n x = f32[] parameter(0)\n c = f32[] parameter(1)\n s = f32[] add(x, c)\n"
+        " ROOT t = (f32[], f32[]) tuple(s, s)\n}\n"
+        "ENTRY e {\n x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n a = f32[] parameter(1)\n"
+        " ROOT r = (f32[8], f32[]) scan(x, a), dimensions={0}, num_carries=1, to_apply=total,"
+        " sharding={{devices=[4]<=[4]}, {replicated}}\n}"
+    )
+    assert str(partitioned(module, 4).entry.root.shape) == "(f32[2], f32[])"
+    _check(module, 4, 0, [np.arange(8, dtype=np.float32), np.float32(3)])
+
+
 def test_a_batch_norm_of_divided_rows() -> None:
     """Means and variances are combined; rows stay where they are."""
     module = parse(

@@ -10,7 +10,6 @@ from hlotool.ir import Aliasing, Computation, InputError, Module, Verbatim
 from hlotool.ir.depth import room
 from hlotool.ir.sharding import print_sharding
 from hlotool.passes.collectives.async_to_sync import AsyncToSync
-from hlotool.passes.expand.scan_expander import ScanExpander
 from hlotool.passes.framework.steps import Pass
 from hlotool.passes.sharding.annotations import PARTITIONED
 from hlotool.passes.spmd import (
@@ -22,6 +21,7 @@ from hlotool.passes.spmd import (
     rules_pieces,
     rules_reduction,
     rules_reshape,
+    rules_spelled,
 )
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, tilings_of
 from hlotool.passes.spmd.tiling import Tiling, replicated, sharding_of
@@ -37,12 +37,13 @@ RULES: Mapping[str, Rule] = {
     **rules_contraction.RULES,
     **rules_reduction.RULES,
     **rules_indexing.RULES,
+    **rules_spelled.RULES,
     **rules_control.RULES,
     **rules_calls.RULES,
 }
 """By opcode; every device computes all of the others."""
 
-_AHEAD: Sequence[Pass] = (AsyncToSync(), ScanExpander())
+_AHEAD: Sequence[Pass] = (AsyncToSync(),)
 _OF_ONE_DEVICE = (
     "entry_computation_layout",
     "is_scheduled",

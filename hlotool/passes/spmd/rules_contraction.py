@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from math import prod
 from typing import Any
 
-from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Module, Shape, Window, WindowDimension
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, WindowDimension
 from hlotool.ir.attributes import ConvDimensionNumbers
-from hlotool.ir.builder import Builder
 from hlotool.lazy_dataclass import dataclass
-from hlotool.passes.expand.batch_norm_expander import batch_norm
-from hlotool.passes.expand.ragged_dot_decomposer import ragged_dot
-from hlotool.passes.expand.scaled_dot_decomposer import scaled_dot
-from hlotool.passes.framework.graph import erase
 from hlotool.passes.spmd.axes import Axes, Chosen, Labels
 from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
@@ -247,46 +241,6 @@ def topk(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     return p.divided(i, values, Axes((labels,), (labels,) * len(list(i.shape.leaves()))))
 
 
-# ---- batch norm
-
-
-def _batch_norm(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Features are independent; where mean and variance are operands, everything is.  Where other dimensions are
-    divided, too, it is written as reductions and arithmetic."""
-    feature = i.attributes["feature_index"]
-    rank = i.operands[0].shape.rank
-    everything = i.opcode == "batch-norm-inference"
-    large = tuple([d if everything or d == feature else None for d in range(rank)])
-    operands = tuple([large if o.shape.rank == rank else (feature,) for o in i.operands])
-    results = tuple([large if leaf.rank == rank else (feature,) for leaf in i.shape.leaves()])
-    if rank == 1:
-        return None
-    given = values[0]
-    assert isinstance(given, Part)
-    if not everything and any(axis.count > 1 for d, axis in enumerate(given.tiling.axes) if d != feature):
-        return _spelled_out(batch_norm, p, i, values)
-    return p.divided(i, values, Axes(operands, results))
-
-
-# ---- what is written as other operations
-
-
-def _spelled_out(
-    expand: Callable[[Module, Builder, Instruction], Instruction], p: Partitioner, i: Instruction, values: list[Value]
-) -> Value | None:
-    """By the instructions that a pass would put in its place, each of which is partitioned."""
-    if not (i.shape.is_static and all(o.shape.is_static for o in i.operands)):
-        return None
-    body = Computation(p.work.module.unique_name(i.name))
-    build = Builder(body, like=i)
-    operands = [build.parameter(n, o.shape) for n, o in enumerate(i.operands)]
-    attributes = {key: value for key, value in i.attributes.items() if key != "sharding"}
-    one = build.add(i.opcode, i.shape, operands, attributes)
-    body.root = expand(p.work.module, build, one)
-    erase(one)
-    return p.inlined(body, values)
-
-
 RULES: dict[str, Rule] = {
     "dot": _dot,
     "convolution": _convolution,
@@ -294,7 +248,4 @@ RULES: dict[str, Rule] = {
     "triangular-solve": _triangular_solve,
     "fft": _fft,
     "topk": topk,
-    "ragged-dot": partial(_spelled_out, ragged_dot),
-    "scaled-dot": partial(_spelled_out, scaled_dot),
-    **dict.fromkeys(("batch-norm-training", "batch-norm-inference", "batch-norm-grad"), _batch_norm),
 }
