@@ -288,6 +288,28 @@ def _cut_along(dimension: int, shape: Shape, devices: int) -> str:
     return f", sharding={{devices=[{tiles}]<=[{devices}]}}"
 
 
+TOPK = {
+    "an instruction": "topk(x), k=3, largest=true",
+    "the smallest": "topk(x), k=3, largest=false",
+    "a custom call": 'custom-call(x), custom_call_target="TopK", called_computations={}, backend_config={"k":3}',
+}
+
+
+@pytest.mark.parametrize("name", TOPK)
+def test_the_largest_of_the_largest(name: str) -> None:
+    """Of equal elements the first ones, wherever they are; only what devices find goes to others."""
+    tiles = "sharding={devices=[2,4]<=[8]}"
+    module = parse(
+        f"HloModule m\nENTRY e {{\n x = f32[6,64] parameter(0), {tiles}\n"
+        f" ROOT y = (f32[6,3], s32[6,3]) {TOPK[name]}, sharding={{{{devices=[2,1,4]<=[8] last_tile_dim_replicate}},"
+        " {replicated}}\n}"
+    )
+    for seed in range(3):
+        _check(module, 8, seed, [np.random.default_rng(seed).integers(0, 9, size=(6, 64)).astype(np.float32)])
+    shapes = [row["shape"] for row in collectives_of(partitioned(module, 8))]
+    assert all("64" not in shape for shape in shapes)
+
+
 def test_a_result_that_is_written_as_a_loop_is_where_it_is_to_be() -> None:
     module = parse(
         "HloModule m\ntotal {\n x = f32[] parameter(0)\n c = f32[] parameter(1)\n s = f32[] add(x, c)\n"

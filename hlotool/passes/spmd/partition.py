@@ -22,6 +22,7 @@ from hlotool.passes.spmd import (
     rules_reduction,
     rules_reshape,
     rules_spelled,
+    rules_topk,
 )
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, tilings_of
 from hlotool.passes.spmd.tiling import Tiling, replicated, sharding_of
@@ -38,6 +39,7 @@ RULES: Mapping[str, Rule] = {
     **rules_reduction.RULES,
     **rules_indexing.RULES,
     **rules_spelled.RULES,
+    **rules_topk.RULES,
     **rules_control.RULES,
     **rules_calls.RULES,
 }

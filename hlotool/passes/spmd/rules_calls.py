@@ -10,7 +10,7 @@ from hlotool.evaluate.xla_annotations import is_annotation, is_sink
 from hlotool.ir import Instruction
 from hlotool.passes.spmd.axes import Axes
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, refusal
-from hlotool.passes.spmd.rules_contraction import topk
+from hlotool.passes.spmd.rules_topk import topk
 from hlotool.passes.spmd.tiling import manual, replicated
 from hlotool.passes.spmd.values import Part, Value, parts_of
 

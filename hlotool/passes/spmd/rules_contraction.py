@@ -17,7 +17,7 @@ from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
 from hlotool.passes.spmd.windowed import passed_on, product_of_tiles
 
-__all__ = ["RULES", "topk"]
+__all__ = ["RULES"]
 
 
 def _dot(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
@@ -236,16 +236,10 @@ def _fft(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     return p.divided(i, values, Axes((labels,), (labels,)))
 
 
-def topk(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    labels = _leading(1, i.operands[0].shape.rank)
-    return p.divided(i, values, Axes((labels,), (labels,) * len(list(i.shape.leaves()))))
-
-
 RULES: dict[str, Rule] = {
     "dot": _dot,
     "convolution": _convolution,
     "cholesky": _cholesky,
     "triangular-solve": _triangular_solve,
     "fft": _fft,
-    "topk": topk,
 }
