@@ -17,7 +17,7 @@ from hlotool.harness.shards import join_outputs, split_inputs
 from hlotool.ir import Instruction, Module, Shape, Verbatim, clone_module
 from hlotool.ir.sharding import Sharding, maximal, print_sharding, replicated, tile
 from hlotool.ir.verifier import check as verify
-from hlotool.passes.spmd.partition import WINDOWED_FROM, partition_module
+from hlotool.passes.spmd.partition import partition_module
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
 
@@ -54,7 +54,7 @@ def annotate(rng: Random, instruction: Instruction, devices: int) -> None:
 
 
 def partitioned(
-    module: Module, devices: int, log: DecisionLog | None = None, passed_from: int = WINDOWED_FROM
+    module: Module, devices: int, log: DecisionLog | None = None, passed_from: int | None = None
 ) -> Module:
     """A copy for one of many devices, which is valid, and can be printed and read."""
     new = clone_module(module)

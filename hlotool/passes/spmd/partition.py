@@ -29,7 +29,7 @@ from hlotool.passes.spmd.tiling import Tiling, replicated, sharding_of
 from hlotool.passes.spmd.values import Value, parts_of
 from hlotool.passes.spmd.writer import Work
 
-__all__ = ["RULES", "WINDOWED_FROM", "partition_module"]
+__all__ = ["RULES", "partition_module"]
 
 RULES: Mapping[str, Rule] = {
     **rules_elementwise.RULES,
@@ -54,18 +54,14 @@ _OF_ONE_DEVICE = (
 )
 
 
-WINDOWED_FROM = 1 << 28
-"""Bytes of an operand from which on it is not gathered for a product."""
-
-
-def partition_module(module: Module, devices: int, log: DecisionLog, passed_from: int = WINDOWED_FROM) -> None:
+def partition_module(module: Module, devices: int, log: DecisionLog, passed_from: int | None = None) -> None:
     """Rewrite `module` in place as what each of `devices` does.
 
     Parameters and results have the shapes of their tiles, by the shardings of the parameters and of the entry's root;
     what has none is on every device as a whole.  An operand of a dot that would be gathered to `passed_from` bytes or
-    more is passed on in tiles instead.  InputError where the module is for another number of devices, or
-    partitioned already; UnsupportedError naming an instruction that cannot be partitioned: the module means what it did
-    then.
+    more, if a number is given, is passed on in tiles instead.  InputError where the module is for another number of
+    devices, or partitioned already; UnsupportedError naming an instruction that cannot be partitioned: the module means
+    what it did then.
     """
     _check(module, devices)
     for one in _AHEAD:

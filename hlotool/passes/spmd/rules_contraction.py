@@ -56,8 +56,11 @@ def _dot(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
 
 def _tile_by_tile(p: Partitioner, i: Instruction, values: list[Value], axes: Axes) -> Value | None:
     """Without an operand ever being gathered, where that would be a large one; None where it is not."""
-    found = p.division(i, values, axes) if any(o.shape.byte_size >= p.work.passed_from for o in i.operands) else None
-    passed = passed_on(axes, *found, p.work.passed_from) if found is not None else None
+    least = p.work.passed_from
+    if least is None or not any(o.shape.byte_size >= least for o in i.operands):
+        return None
+    found = p.division(i, values, axes)
+    passed = passed_on(axes, *found, least) if found is not None else None
     if found is None or passed is None:
         return None
     parts, chosen = found

@@ -7,7 +7,7 @@ from typing import ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.ir import InputError, Module
 from hlotool.lazy_dataclass import dataclass
-from hlotool.passes.spmd.partition import WINDOWED_FROM, partition_module
+from hlotool.passes.spmd.partition import partition_module
 
 __all__ = ["SpmdPartitioner"]
 
@@ -27,7 +27,7 @@ class SpmdPartitioner:
     changes_program: ClassVar[bool] = True
     budget: ClassVar[float] = 200  # halos, masks and tables of numbers
     partitions: int = 0
-    windowed_from: int = WINDOWED_FROM
+    windowed_from: int = 268_435_456
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         if self.partitions < 1:
