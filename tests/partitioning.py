@@ -53,10 +53,12 @@ def annotate(rng: Random, instruction: Instruction, devices: int) -> None:
     instruction.attributes["sharding"] = Verbatim(text)
 
 
-def partitioned(module: Module, devices: int, log: DecisionLog | None = None) -> Module:
+def partitioned(
+    module: Module, devices: int, log: DecisionLog | None = None, passed_from: int | None = None
+) -> Module:
     """A copy for one of many devices, which is valid, and can be printed and read."""
     new = clone_module(module)
-    partition_module(new, devices, log if log is not None else DecisionLog())
+    partition_module(new, devices, log if log is not None else DecisionLog(), passed_from)
     verify(new)
     text = print_module(new)
     assert print_module(parse(text)) == text

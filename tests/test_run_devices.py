@@ -138,3 +138,25 @@ def test_time_limit(tmp_path: Path, hlotool: Run, backend: str, replicas: int) -
     assert hlotool("run", path, "--timeout", "0").returncode == 2
     path.write_text(ENDLESS.replace("constant(true)", "constant(false)"))
     assert hlotool("run", path, "--timeout", "60", "--backend", backend).returncode == 0
+
+
+def test_a_module_that_is_not_partitioned_is_told(hlotool, tmp_path) -> None:
+    """Whole arrays on every device; the command that partitions it is said, and what it writes is run without a word.
+    The partitioner makes another program, which run does not do on the way."""
+    file = tmp_path / "m.hlo"
+    file.write_text(
+        "HloModule m\n\nENTRY e {\n  x = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
+        "  ROOT y = f32[8] negate(x), sharding={devices=[2]<=[2]}\n}\n"
+    )
+    passes = "sharding-propagation,spmd-partitioner{partitions=2}"
+    for _ in range(2):  # and no code in a cache keeps it back
+        told = hlotool("run", str(file))
+        assert told.returncode == 0
+        assert "every device computes all of it although x is cut among devices" in told.stderr
+        assert f"-p '{passes}'" in told.stderr
+    assert hlotool("opt", str(file), "-p", passes, "-o", str(tmp_path / "new.hlo")).returncode == 0
+    done = hlotool("run", str(tmp_path / "new.hlo"))
+    assert (done.returncode, done.stderr, done.stdout.count("f32[4]")) == (0, "", 2)
+    refused = hlotool("run", str(file), "-p", passes)
+    assert refused.returncode == 3
+    assert "takes or gives other arrays" in refused.stderr

@@ -129,6 +129,8 @@ def _holds(sample: Sample, seed: int) -> int:
             after = _in_factors(executable(*changed)[n], link.results[n], link.sizes)
             assert after is not None
             axis = _axis_of(link.results[n], factor)
+            if factor in link.mirrored:
+                place = link.sizes[factor] - 1 - place
             a, b = (np.delete(one_result, place, axis) for one_result in (result, after))
             assert a.tobytes() == b.tobytes(), f"factor {factor} of operand {k}: {print_module(sample.module)}"
             tried += 1

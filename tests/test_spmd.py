@@ -18,12 +18,12 @@ from survey_sharding import DATA, collectives_of
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.shards import joined, shards
-from hlotool.ir import InputError, Module, UnsupportedError, array, dtype_of
+from hlotool.ir import InputError, Module, Shape, UnsupportedError, array, dtype_of
 from hlotool.ir.opcodes import OPCODES
 from hlotool.passes.spmd.partition import RULES, partition_module
 from hlotool.passes.spmd.rules_reshape import carried
 from hlotool.passes.spmd.tiling import Tiling, of_sharding, sharding_of, tile_size
-from hlotool.text.parser import parse
+from hlotool.text.parser import parse, parse_shape
 from hlotool.text.printer import print_module
 
 _EXCHANGES = ("collective", "feed", "async")
@@ -36,8 +36,8 @@ OTHERS = sorted(
 )
 
 
-def _check(module: Module, devices: int, seed: int, arrays: list[np.ndarray]) -> None:
-    new = partitioned(module, devices)
+def _check(module: Module, devices: int, seed: int, arrays: list[np.ndarray], new: Module | None = None) -> None:
+    new = new or partitioned(module, devices)
     got = outputs_of(module, new, arrays, devices)
     why = differences(module, got, arrays, None)
     if why == "other bytes":
@@ -128,6 +128,9 @@ WAYS = {  # an instruction on x, how it and its result are divided, and the coll
     "not of rows": ("f32[4,4,8]", "[2,2,1]", "f32[16,8] reshape(x)", "[4,1]", "1 all-to-all", 64),
     "of a copy": ("f32[4,4,8]", "[2,2,1]", "f32[16,8] reshape(x)", "[2,2]", "1 all-to-all", 64),
     "mirrored": ("f32[8,8]", "[4,1]", "f32[8,8] reverse(x), dimensions={0}", "[4,1]3,2,1,0", "", 0),
+    "mirrored, uneven": (
+        "f32[10,8]", "[4,1]", "f32[10,8] reverse(x), dimensions={0}", "[4,1]3,2,1,0", "1 collective-permute", 64
+    ),
 }  # fmt: skip
 
 
@@ -208,6 +211,129 @@ def test_pieces_of_neighbours(name: str, devices: int) -> None:
     _check(module, devices, 0, [np.random.default_rng(0).normal(size=size).astype(np.float32)])
 
 
+ADD = "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n"
+GREATER = "ge {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = pred[] compare(a, b), direction=GE\n}\n"
+TAKEN = "index_vector_dim=1, slice_sizes={3,4}, offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0}"
+PUT = (
+    "to_apply=add, index_vector_dim=1, update_window_dims={1,2}, inserted_window_dims={},"
+    " scatter_dims_to_operand_dims={0}"
+)
+SUM = "reduce-window(x, z), to_apply=add, window="
+TO_WEIGHTS = "dim_labels=0fb_0io->0bf"
+DIVIDED = {  # operands, of which the first is cut along a dimension; a result, and along which dimension it is
+    "pad inside": ("f32[42]", 0, "f32[164] pad(x, one), padding=2_-3_3", 0),
+    "pad widely": ("f32[41]", 0, "f32[371] pad(x, one), padding=4_6_8", 0),
+    "every other": ("f32[43]", 0, "f32[20] slice(x), slice={[2:42:2]}", 0),
+    "places between": ("f32[42]", 0, f"f32[41] {SUM}{{size=3 stride=2 pad=1_0 lhs_dilate=2}}", 0),
+    "from one on": ("f32[41]", 0, "f32[41] reduce-window(x, one), window={size=3 pad=1_1}, to_apply=add", 0),
+    "sums so far": ("f32[19,3]", 0, f"f32[19,3] {SUM}{{size=19x1 pad=18_0x0_0}}", 0),
+    "sums to the end": ("bf16[3,96]", 1, f"bf16[3,96] {SUM}{{size=1x96 pad=0_0x0_95}}", 1),
+    "side by side": (
+        "f32[48] f32[16]", 0, "f32[48] select-and-scatter(x, y, z), window={size=3 stride=3}, select=ge, scatter=add", 0
+    ),
+    "windows at places": ("f32[21,4] s32[5,1]", 0, f"f32[5,3,4] gather(x, y), {TAKEN}", 0),
+    "onto places": ("f32[21,4] s32[5,1] f32[5,3,4]", 0, f"f32[21,4] scatter(x, y, w), {PUT}", 0),
+    "transposed": (
+        "f32[2,42,3] f32[4,3,5]", 1,
+        "f32[2,86,5] convolution(x, y), window={size=4 pad=3_3 lhs_dilate=2 rhs_reversal=1}, dim_labels=b0f_0io->b0f", 1
+    ),
+    "transposed, uneven": (
+        "f32[2,41,3] f32[4,3,5]", 1,
+        "f32[2,120,5] convolution(x, y), window={size=4 pad=1_1 lhs_dilate=3}, dim_labels=b0f_0io->b0f", 1
+    ),
+    "of weights": (
+        "f32[64,3,2] f32[64,3,5]", 0, f"f32[3,2,5] convolution(x, y), window={{size=64 pad=1_1}}, {TO_WEIGHTS}", None
+    ),
+    "of weights, strided": (
+        "f32[64,3,2] f32[32,3,5]", 0,
+        f"f32[3,2,5] convolution(x, y), window={{size=32 pad=1_0 rhs_dilate=2}}, {TO_WEIGHTS}", None
+    ),
+    "rounded once": (
+        "f4e2m1fn[15,33] f4e2m1fn[16,33]", 1,
+        "f4e2m1fn[15,16] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={1}, algorithm=dot_f32_f32_f32", None
+    ),
+    "of groups": (
+        "f32[16,6,2] f32[3,2,16]", 0,
+        "f32[2,4,16] convolution(x, y), window={size=3}, dim_labels=b0f_0io->b0f, batch_group_count=8", 2
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("devices", [2, 4, 8])
+@pytest.mark.parametrize("name", DIVIDED)
+def test_nothing_is_gathered(name: str, devices: int) -> None:
+    """What devices need of each other goes from one to another, or is combined."""
+    given, before, made, after = DIVIDED[name]
+    shapes = [parse_shape(text) for text in given.split()]
+    rows = [f"{letter} = {shape} parameter({n})" for n, (letter, shape) in enumerate(zip("xyw", shapes, strict=False))]
+    rows[0] += _cut_along(before, shapes[0], devices)
+    rows += ["one = f32[] constant(1)", f"z = {shapes[0].element_type}[] constant(0)", f"ROOT r = {made}"]
+    if after is not None:
+        rows[-1] += _cut_along(after, parse_shape(made.split()[0]), devices)
+    body = "\n".join(rows)
+    reducers = (ADD + GREATER).replace("f32", shapes[0].element_type)
+    module = parse(f"HloModule m\n{reducers}ENTRY e {{\n{body}\n}}")
+    generator = np.random.default_rng(0)
+    arrays = [
+        generator.integers(-2, 22, size=s.dimensions).astype(np.int32) if s.element_type == "s32"
+        else generator.normal(size=s.dimensions).astype(dtype_of(s.element_type)) for s in shapes
+    ]
+    _check(module, devices, 0, arrays)
+    gathered = [row["bytes"] for row in collectives_of(partitioned(module, devices)) if row["opcode"] == "all-gather"]
+    assert sum(gathered) < shapes[0].byte_size // 2
+
+
+def _cut_along(dimension: int, shape: Shape, devices: int) -> str:
+    tiles = ",".join(str(devices if d == dimension else 1) for d in range(shape.rank))
+    return f", sharding={{devices=[{tiles}]<=[{devices}]}}"
+
+
+TOPK = {
+    "an instruction": "topk(x), k=3, largest=true",
+    "the smallest": "topk(x), k=3, largest=false",
+    "a custom call": 'custom-call(x), custom_call_target="TopK", called_computations={}, backend_config={"k":3}',
+}
+
+
+@pytest.mark.parametrize("name", TOPK)
+def test_the_largest_of_the_largest(name: str) -> None:
+    """Of equal elements the first ones, wherever they are; only what devices find goes to others."""
+    tiles = "sharding={devices=[2,4]<=[8]}"
+    module = parse(
+        f"HloModule m\nENTRY e {{\n x = f32[6,64] parameter(0), {tiles}\n"
+        f" ROOT y = (f32[6,3], s32[6,3]) {TOPK[name]}, sharding={{{{devices=[2,1,4]<=[8] last_tile_dim_replicate}},"
+        " {replicated}}\n}"
+    )
+    for seed in range(3):
+        _check(module, 8, seed, [np.random.default_rng(seed).integers(0, 9, size=(6, 64)).astype(np.float32)])
+    shapes = [row["shape"] for row in collectives_of(partitioned(module, 8))]
+    assert all("64" not in shape for shape in shapes)
+
+
+def test_a_result_that_is_written_as_a_loop_is_where_it_is_to_be() -> None:
+    module = parse(
+        "HloModule m\ntotal {\n x = f32[] parameter(0)\n c = f32[] parameter(1)\n s = f32[] add(x, c)\n"
+        " ROOT t = (f32[], f32[]) tuple(s, s)\n}\n"
+        "ENTRY e {\n x = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n a = f32[] parameter(1)\n"
+        " ROOT r = (f32[8], f32[]) scan(x, a), dimensions={0}, num_carries=1, to_apply=total,"
+        " sharding={{devices=[4]<=[4]}, {replicated}}\n}"
+    )
+    assert str(partitioned(module, 4).entry.root.shape) == "(f32[2], f32[])"
+    _check(module, 4, 0, [np.arange(8, dtype=np.float32), np.float32(3)])
+
+
+def test_a_batch_norm_of_divided_rows() -> None:
+    """Means and variances are combined; rows stay where they are."""
+    module = parse(
+        "HloModule m\nENTRY e {\n x = f32[16,4] parameter(0), sharding={devices=[8,1]<=[8]}\n s = f32[4] parameter(1)\n"
+        " o = f32[4] parameter(2)\n ROOT n = (f32[16,4], f32[4], f32[4]) batch-norm-training(x, s, o), epsilon=0.01,"
+        " feature_index=1, sharding={{devices=[8,1]<=[8]}, {replicated}, {replicated}}\n}"
+    )
+    generator = np.random.default_rng(0)
+    _check(module, 8, 0, [generator.normal(size=p.shape.dimensions).astype("f") for p in module.entry.parameters])
+    assert {row["opcode"] for row in collectives_of(partitioned(module, 8))} == {"all-reduce"}
+
+
 @pytest.mark.parametrize(
     ("kernel", "window", "size", "out"),
     [(3, "size=3 pad=1_1", 17, 17), (4, "size=4 stride=2 pad=2_3", 19, 11), (2, "size=2 rhs_dilate=3", 16, 13)],
@@ -250,6 +376,35 @@ def test_native_code_of_a_partitioned_module(rows: int) -> None:
     arrays = [generator.normal(size=p.shape.dimensions).astype(np.float32) for p in module.entry.parameters]
     got = outputs_of(module, partitioned(module, 4), arrays, 4, backend="cpu")
     assert not differences(module, got, arrays, bounded_results(module, arrays))
+
+
+def test_products_of_tiles_that_go_round() -> None:
+    """Free, batch and contracted dimensions of either operand, beside others that are divided."""
+    found = 0
+    for seed in range(30):
+        rng = Random(f"windowed {seed}")
+        devices = rng.choice((2, 4, 8))
+        b, m, k, n = (devices * rng.choice((1, 1, 2)) if rng.random() < 0.8 else 3 for _ in range(4))
+        kind = rng.choice(("f32", "bf16", "s32"))
+        module = parse(
+            f"HloModule m\nENTRY e {{\n x = {kind}[{b},{m},{k}] parameter(0)\n y = {kind}[{k},{b},{n}] parameter(1)\n"
+            f" ROOT d = {kind}[{b},{m},{n}] dot(x, y), lhs_batch_dims={{0}}, rhs_batch_dims={{1}},"
+            " lhs_contracting_dims={2}, rhs_contracting_dims={0}\n}"
+        )
+        for i in module.entry:
+            annotate(rng, i, devices)
+        decisions = DecisionLog()
+        new = partitioned(module, devices, decisions, passed_from=1)
+        if not any(d.rule == "windowed-einsum" for d in decisions):
+            continue
+        assert [i.opcode for i in new.entry].count("while") == 1
+        found += 1
+        generator = np.random.default_rng(seed)
+        arrays = [
+            generator.integers(-9, 9, size=p.shape.dimensions).astype(dtype_of(kind)) for p in module.entry.parameters
+        ]
+        _check(module, devices, seed, arrays, new)
+    assert found > 4
 
 
 def test_tilings_and_shardings_say_the_same() -> None:

@@ -768,9 +768,17 @@ _ROWS = (
     _kind(4281, "note spmd-partitioner", "fallback", "every device computes all of an instruction",
           "Its operands are gathered, `bytes` of them received by each device, and what is wanted is cut out of the "
           "result: no rule knows how to divide it, or all that is divided has to be whole.",
-          _main("x = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
-                "ROOT y = (f32[2], s32[2]) topk(x), k=2, largest=true"),
+          _main("x = c64[8] parameter(0), sharding={devices=[2]<=[2]}\n"
+                "ROOT y = c64[8] fft(x), fft_type=FFT, fft_length={8}"),
           "spmd-partitioner{partitions=2}"),
+    _kind(4282, "note spmd-partitioner", "windowed-einsum", "tiles of an operand go round instead of being gathered",
+          "The operand of a product would take `bytes` bytes on each device: in a loop, devices multiply by one tile "
+          "while they pass it on, and have two tiles at a time.",
+          _main("x = f32[8,4] parameter(0), sharding={devices=[2,1]<=[2]}\n"
+                "w = f32[4,6] parameter(1), sharding={devices=[1,2]<=[2]}\n"
+                "ROOT y = f32[8,6] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+                "sharding={devices=[2,1]<=[2]}"),
+          "spmd-partitioner{partitions=2,windowed-from=1}"),
 )  # fmt: skip
 
 KINDS: dict[str, DecisionKind] = {kind.code: kind for kind in _ROWS}

@@ -79,7 +79,8 @@ def compiled(options: RunOptions, devices: Devices | None = None) -> Runnable:
     recorded = recorded_arrays(snapshot, executable.devices, len(inputs))
     own = source.form not in READERS  # others depend on more than the bytes of the file
     plain = devices is None and own and recorded is None and snapshot.result is None and options.is_cacheable
-    if plain and not any(decision.rule.endswith("-failed") for decision in executable.decisions):  # say it every time
+    notes = _told_of_shardings(options.file, module) or any(d.rule.endswith("-failed") for d in executable.decisions)
+    if plain and not notes:  # say it every time
         remember(options.file, source.digest, options.passes, machine, inputs, executable.image)
     return Runnable(
         inputs,
@@ -91,3 +92,22 @@ def compiled(options: RunOptions, devices: Devices | None = None) -> Runnable:
         None if snapshot.result is None else arrays_of(snapshot.result),
         module,
     )
+
+
+def _told_of_shardings(file: str, module: Module) -> bool:
+    """Whether it was said that every device computes all of the module, although it has shardings."""
+    if not any("sharding" in instruction.attributes for instruction in module.entry):
+        return False
+    from hlotool.cli.words import say
+    from hlotool.passes.sharding.annotations import unpartitioned
+
+    cut = unpartitioned(module)
+    if cut is None:
+        return False
+    value, parts = cut
+    say(
+        f"note: {file}: every device computes all of it although {value} is cut among devices: it is probably not "
+        f"partitioned; hlotool opt {file} -p 'sharding-propagation,spmd-partitioner{{partitions={parts}}}' -o NEW does "
+        "that", err=True,
+    )  # fmt: skip
+    return True

@@ -31,7 +31,7 @@ from hlotool.inspect.scaling_picture import ScalingPoint, scaling_picture
 from hlotool.inspect.svg import byte_words, count_words, time_words
 from hlotool.ir import Module, UnsupportedError
 from hlotool.lazy_dataclass import dataclass
-from hlotool.passes.sharding.annotations import written_shardings
+from hlotool.passes.sharding.annotations import unpartitioned
 
 __all__ = ["command"]
 
@@ -134,10 +134,11 @@ def command(
             write_text(output, json.dumps(_json(answer), indent=1) + "\n")
         case _:
             write_text(output, _text(answer))
-    if not answer.exchanges and (cut := _cut_value(module)) is not None:
+    if (cut := unpartitioned(module)) is not None:
+        value, parts = cut
         say(
-            f"note: {file}: nothing is exchanged although {cut} is cut among devices: it is probably not partitioned; "
-            f"-p 'sharding-propagation,spmd-partitioner{{partitions={given}}}' does that", err=True,
+            f"note: {file}: nothing is exchanged although {value} is cut among devices: it is probably not partitioned;"
+            f" -p 'sharding-propagation,spmd-partitioner{{partitions={parts}}}' does that", err=True,
         )  # fmt: skip
     if not answer.fits:
         say(f"{file}: a device needs {byte_words(answer.peak, 4)}, and has {byte_words(chip.memory, 4)}", err=True)
@@ -151,14 +152,6 @@ def _prepared(module: Module, passes: str, replicas: int | None, partitions: int
     module = on_devices(module, replicas, partitions)
     check_devices(module)
     return module if passes == "none" else optimise(module, named_pipeline(passes))
-
-
-def _cut_value(module: Module) -> str | None:
-    """The name of a value whose sharding cuts it into several tiles."""
-    for instruction in module.entry:
-        if any(sharding is not None and sharding.tile_count > 1 for sharding in written_shardings(instruction)):
-            return instruction.name
-    return None
 
 
 def _network(text: str, devices: int, link: Link | None) -> Network:

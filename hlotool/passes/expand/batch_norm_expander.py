@@ -14,7 +14,7 @@ from hlotool.ir.builder import Builder, binary_computation
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
-__all__ = ["BatchNormExpander", "spelled_out"]
+__all__ = ["BatchNormExpander", "batch_norm", "spelled_out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,11 @@ class BatchNormExpander:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         reason = "batch norm is reductions and arithmetic"
-        return expand_each(module, log, self.opcodes, partial(_expanded, module), "expand", reason, static=True)
+        return expand_each(module, log, self.opcodes, partial(batch_norm, module), "expand", reason, static=True)
 
 
-def _expanded(module: Module, build: Builder, norm: Instruction) -> Instruction:
+def batch_norm(module: Module, build: Builder, norm: Instruction) -> Instruction:
+    """What has the value of a batch norm, of its operands."""
     results = spelled_out(module, build, norm, norm.operands)
     return build.add("tuple", norm.shape, results) if norm.shape.is_tuple else results[0]
 

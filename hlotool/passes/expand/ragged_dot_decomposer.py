@@ -14,7 +14,7 @@ from hlotool.ir.ragged import ragged_mode
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
-__all__ = ["RaggedDotDecomposer"]
+__all__ = ["RaggedDotDecomposer", "ragged_dot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,11 @@ class RaggedDotDecomposer:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         reason = "a product for each group, masked"
-        return expand_each(module, log, self.opcodes, partial(_decompose, module), "ragged-dot", reason, static=True)
+        return expand_each(module, log, self.opcodes, partial(ragged_dot, module), "ragged-dot", reason, static=True)
 
 
-def _decompose(module: Module, build: Builder, dot: Instruction) -> Instruction:
+def ragged_dot(module: Module, build: Builder, dot: Instruction) -> Instruction:
+    """What has the value of a ragged-dot, of its operands."""
     lhs, rhs, sizes = dot.operands
     numbers = dot_dimensions(dot)
     (ragged,) = dot.attributes["lhs_ragged_dims"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar
 
 from hlotool.analysis.contraction import dot_dimensions
@@ -12,7 +13,7 @@ from hlotool.ir.dot_algorithms import scaled_type
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 
-__all__ = ["ScaledDotDecomposer", "scaled"]
+__all__ = ["ScaledDotDecomposer", "scaled", "scaled_dot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,11 @@ class ScaledDotDecomposer:
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         reason = "the operands are scaled first"
-        return expand_each(module, log, self.opcodes, _decompose, "scaled-dot", reason, static=True)
+        return expand_each(module, log, self.opcodes, partial(scaled_dot, module), "scaled-dot", reason, static=True)
 
 
-def _decompose(build: Builder, dot: Instruction) -> Instruction:
+def scaled_dot(module: Module, build: Builder, dot: Instruction) -> Instruction:
+    """What has the value of a scaled-dot, of its operands."""
     lhs, rhs, lhs_scale, rhs_scale = dot.operands
     numbers = dot_dimensions(dot)
     kind = scaled_type([x.shape.element_type for x in dot.operands], dot.shape.element_type)

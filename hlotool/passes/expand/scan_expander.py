@@ -12,7 +12,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
 from hlotool.passes.loops.counted_loop import applied, blank, counted_loop
 
-__all__ = ["ScanExpander"]
+__all__ = ["ScanExpander", "scan"]
 
 Values = list[Instruction]
 
@@ -25,19 +25,20 @@ class ScanExpander:
     opcodes: ClassVar[frozenset[str]] = frozenset({"scan"})
 
     def run(self, module: Module, log: DecisionLog) -> bool:
-        expand = partial(_expand, module)
+        expand = partial(scan, module)
         changed = expand_each(module, log, self.opcodes, expand, "expand", "a loop over the places of the dimension")
         if changed:
             module.remove_unreachable()
         return changed
 
 
-def _expand(module: Module, build: Builder, scan: Instruction) -> Instruction:
-    attributes = scan.attributes
+def scan(module: Module, build: Builder, instruction: Instruction) -> Instruction:
+    """What has the value of a scan, of its operands."""
+    attributes = instruction.attributes
     (axis,) = attributes["dimensions"]
-    split = len(scan.operands) - attributes["num_carries"]
-    inputs, carries = scan.operands[:split], scan.operands[split:]
-    shapes = scan.shape.elements if scan.shape.is_tuple else (scan.shape,)
+    split = len(instruction.operands) - attributes["num_carries"]
+    inputs, carries = instruction.operands[:split], instruction.operands[split:]
+    shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
     outputs = [blank(build, shape.element_type, shape.dimensions) for shape in shapes[: len(shapes) - len(carries)]]
     length = (inputs or outputs)[0].shape.dimensions[axis]
     first, second = len(outputs), len(outputs) + len(carries)
@@ -46,13 +47,13 @@ def _expand(module: Module, build: Builder, scan: Instruction) -> Instruction:
         if attributes.get("is_reverse"):
             number = build.binary("subtract", build.scalar_constant(length - 1, "s32"), number)
         arguments = [*(_at(build, one, axis, number) for one in state[second:]), *state[first:second]]
-        values = applied(build, scan.attributes["to_apply"], arguments)
+        values = applied(build, attributes["to_apply"], arguments)
         made = [_set(build, one, axis, number, value) for one, value in zip(state, values[:first], strict=False)]
         return [*made, *values[first:], *state[second:]]
 
     state = [*outputs, *carries, *inputs]
     after = counted_loop(module, build, length, state, step) if length else state
-    return build.tuple(after[:second]) if scan.shape.is_tuple else after[0]
+    return build.tuple(after[:second]) if instruction.shape.is_tuple else after[0]
 
 
 def _starts(build: Builder, rank: int, axis: int, place: Instruction) -> Values:

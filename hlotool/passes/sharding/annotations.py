@@ -6,12 +6,16 @@ import re
 from collections.abc import Iterator
 
 from hlotool.ir import Instruction, Module, Verbatim
+from hlotool.ir.opcodes import OPCODES
 from hlotool.ir.sharding import Sharding, parse_sharding, replicated
 from hlotool.ir.sharding_axes import ShardingValueError
 from hlotool.passes.framework.graph import custom_call_target
 from hlotool.passes.sharding.graph import Graph
 
-__all__ = ["Annotations", "written_shardings"]
+__all__ = ["PARTITIONED", "Annotations", "unpartitioned", "written_shardings"]
+
+PARTITIONED = "partitioned"
+"""The entry of a module's ``frontend_attributes`` that says that it is for one of many devices."""
 
 _OPEN = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
 
@@ -91,6 +95,20 @@ def written_shardings(one: Instruction) -> Iterator[Sharding | None]:
         if leaf.is_array and sharding.is_tiled and len(sharding.tiles) != leaf.rank:
             raise ShardingValueError(f"{one.name}: {sharding} has tiles along {len(sharding.tiles)} dimensions")
         yield sharding
+
+
+def unpartitioned(module: Module) -> tuple[str, int] | None:
+    """The name of a value that is to be cut among devices, and how many there are, of a module that is probably not
+    partitioned: no partitioner says so, and devices exchange nothing.  None of all others."""
+    if PARTITIONED in module.attributes.get("frontend_attributes", {}):
+        return None
+    if any("collective" in OPCODES[one.opcode].traits for one in module.instructions()):
+        return None
+    for one in module.entry:
+        for sharding in written_shardings(one):
+            if sharding is not None and sharding.tile_count > 1:
+                return one.name, max(len(sharding.devices), module.attributes.get("num_partitions", 1))
+    return None
 
 
 def _opened(one: Instruction, sharding: Sharding) -> tuple[int, ...]:

@@ -28,13 +28,15 @@ FIRST, USUAL, LATE, ACROSS = LEVELS = (0, 1, 2, 3)
 class Link:
     """What the dimensions of `operands` and of the leaves of the result have in common.
 
-    None stands for an operand that has no part.  `forward` and `backward` are the levels of the ways from operands to
-    results and back; the ways between operands are `ACROSS`, the last.
+    None stands for an operand that has no part.  Along `mirrored` factors, the results begin where the operands end.
+    `forward` and `backward` are the levels of the ways from operands to results and back; the ways between operands are
+    `ACROSS`, the last.
     """
 
     operands: tuple[Factors | None, ...]
     results: tuple[Factors, ...]
     sizes: tuple[int, ...]
+    mirrored: frozenset[int] = frozenset()
     forward: int = USUAL
     backward: int = USUAL
 
@@ -212,12 +214,10 @@ def _bitcast(one: Instruction) -> list[Link]:
 
 
 def _reverse(one: Instruction) -> list[Link]:
-    """What is reversed along is no more cut alike."""
-    factors = _Factors()
-    operand = factors.each(one.shape.dimensions)
-    sizes = enumerate(one.shape.dimensions)
-    result = [factors.new(size) if d in one.attributes["dimensions"] else operand[d] for d, size in sizes]
-    return _link(factors, [_rows(operand)], [_rows(result)])
+    """A device reverses what it has, and has the part then that is as far from the other end."""
+    rows = _rows(range(one.shape.rank))
+    turned = frozenset(one.attributes["dimensions"])
+    return [Link(operands=(rows,), results=(rows,), sizes=one.shape.dimensions, mirrored=turned)]
 
 
 def _concatenate(one: Instruction) -> list[Link]:
@@ -242,23 +242,15 @@ def _pad(one: Instruction) -> list[Link]:
 
 
 def _slice(one: Instruction) -> list[Link]:
-    """First the dimensions that are kept whole; late those of which a large part is kept."""
-    return _partial(one, one.operands[0].shape, one.shape, lambda rows, part: ([rows], [part]))
-
-
-def _partial(
-    one: Instruction,
-    whole: Shape,
-    part: Shape,
-    make: Callable[[Factors, Factors], tuple[list[Factors | None], list[Factors]]],
-) -> list[Link]:
+    """First the dimensions that are kept whole; late those that are cut less than in half, strides left out."""
+    given = one.operands[0].shape.dimensions
     factors = _Factors()
-    rows = factors.each(whole.dimensions)
-    sizes = [*zip(rows, whole.dimensions, part.dimensions, strict=True)]
-    exact = [row if full == kept else factors.new(kept) for row, full, kept in sizes]
-    large = [row if 2 * kept > full else factors.new(kept) for row, full, kept in sizes]
-    found = _link(factors, *make(_rows(rows), _rows(exact)))
-    return found if exact == large else [*found, *_link(factors, *make(_rows(rows), _rows(large)), LATE, LATE)]
+    rows = factors.each(given)
+    sizes = [*zip(rows, given, one.shape.dimensions, one.attributes["slice"], strict=True)]
+    exact = [row if full == kept else factors.new(kept) for row, full, kept, _ in sizes]
+    large = [row if 2 * (cut.limit - cut.start) > full else factors.new(kept) for row, full, kept, cut in sizes]
+    found = _link(factors, [_rows(rows)], [_rows(exact)])
+    return found if exact == large else [*found, *_link(factors, [_rows(rows)], [_rows(large)], LATE, LATE)]
 
 
 def _dynamic_slice(one: Instruction) -> list[Link]:

@@ -27,7 +27,8 @@ class Edge:
 
     `way` is ``operand`` (from an operand to a result), ``user`` (the way back), ``beside`` (from operand to operand),
     ``group`` (between values that are to have one sharding) or ``manual``, on which only that is carried that the
-    program says itself what devices hold.  Without `source` both ends have the same dimensions.
+    program says itself what devices hold.  Without `source` both ends have the same dimensions; along `mirrored`
+    factors, one begins where the other ends.
     """
 
     target: int
@@ -37,6 +38,7 @@ class Edge:
     source: Factors | None = None
     result: Factors = ()
     sizes: tuple[int, ...] = ()
+    mirrored: frozenset[int] = frozenset()
 
     def carry(self, sharding: Sharding) -> Sharding | None:
         """What follows for the target from the sharding of the node."""
@@ -48,7 +50,7 @@ class Edge:
             return None
         if self.source is None:
             return sharding.bare()
-        return project(sharding.bare(), self.source, self.result, self.sizes)
+        return project(sharding.bare(), self.source, self.result, self.sizes, self.mirrored)
 
 
 class Graph:
@@ -166,12 +168,12 @@ class Graph:
         for link in links_of(one):
             given = [(self.node(o), rows) for o, rows in zip(one.operands, link.operands, strict=True) if rows]
             made = [(node, rows) for node, rows in zip(own, link.results, strict=True) if rows]
-            sizes = link.sizes
+            sizes, turned = link.sizes, link.mirrored
             for a, from_rows in given:
                 for b, to_rows in made:
                     if _share(from_rows, to_rows):
-                        self._add(a, Edge(b, one, "operand", link.forward, from_rows, to_rows, sizes))
-                        self._add(b, Edge(a, one, "user", link.backward, to_rows, from_rows, sizes))
+                        self._add(a, Edge(b, one, "operand", link.forward, from_rows, to_rows, sizes, turned))
+                        self._add(b, Edge(a, one, "user", link.backward, to_rows, from_rows, sizes, turned))
             results = {factor for _, rows in made for row in rows for factor in row}
             summed = [(node, rows) for node, rows in given if any(not results.issuperset(row) for row in rows)]
             for n, (a, from_rows) in enumerate(summed):

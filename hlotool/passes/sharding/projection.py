@@ -23,10 +23,17 @@ Factors = tuple[tuple[int, ...], ...]
 
 
 @lru_cache(maxsize=8192)
-def project(sharding: Sharding, source: Factors, target: Factors, sizes: tuple[int, ...]) -> Sharding | None:
+def project(
+    sharding: Sharding,
+    source: Factors,
+    target: Factors,
+    sizes: tuple[int, ...],
+    mirrored: frozenset[int] = frozenset(),
+) -> Sharding | None:
     """The sharding of an array with the factors `target` that fits to one with the factors `source`.
 
-    `sizes` has the size of every factor.  None where nothing follows; subgroups other than replicas stay as they are.
+    `sizes` has the size of every factor; along `mirrored` ones, the first part of one array is the last of the other.
+    None where nothing follows; subgroups other than replicas stay as they are.
     """
     if sharding.kind == "manual":
         return sharding.bare()
@@ -58,7 +65,9 @@ def project(sharding: Sharding, source: Factors, target: Factors, sizes: tuple[i
     rest = sorted(rest) + [first + n for n, (kind, _) in enumerate(sharding.subgroups) if kind == "replicated"]
     if prod(found) == 1 and not subgroups:
         return None
-    devices = np.array(sharding.devices, np.int64).reshape(grid).transpose([*order, *others, *rest])
+    devices = np.array(sharding.devices, np.int64).reshape(grid)
+    devices = np.flip(devices, tuple([place[factor] for factor in mirrored if factor in kept]))
+    devices = devices.transpose([*order, *others, *rest])
     return normalised(found, [*subgroups, ("replicated", prod(grid[d] for d in rest))], devices.reshape(-1).tolist())
 
 

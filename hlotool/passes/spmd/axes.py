@@ -32,9 +32,10 @@ _WORK_OF_A_BYTE = 64
 class Axes:
     """The axis of each dimension of each operand and of each array of the result; None: it has to be whole.
 
-    `combined` axes give partial results.  The tiles of an axis in `divides` divide that number.  `halo` says how many
-    bytes come from neighbours along an axis, where all axes are divided so; None where that is not possible.  `work` is
-    how many operations the whole result takes.
+    `combined` axes give partial results.  Along `mirrored` ones, the tiles of results are counted from the other end.
+    The tiles of an axis in `divides` divide that number.  `halo` says how many bytes come from neighbours along an
+    axis, where all axes are divided so; None where that is not possible.  `work` is how many operations the whole
+    result takes.
     """
 
     operands: tuple[Labels, ...]
@@ -43,6 +44,18 @@ class Axes:
     divides: Mapping[int, int] = field(default_factory=dict)
     halo: Callable[[int, Chosen], int | None] | None = None
     work: int = 0
+    mirrored: frozenset[int] = frozenset()
+
+    def results_in(self, chosen: Chosen) -> list[Tiling]:
+        """The tilings that results get."""
+        return [self.turned(labels, chosen.tiling(labels)) for labels in self.results]
+
+    def turned(self, labels: Labels, tiling: Tiling) -> Tiling:
+        """Of a result, the tiling of an operand that has the same elements on each device; and the other way round."""
+        for d, label in enumerate(labels):
+            if label in self.mirrored:
+                tiling = tiling.with_axis(d, tiling.axes[d].mirrored)
+        return tiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,7 @@ class Chosen:
     worlds: tuple[int, ...]
 
     def tiling(self, labels: Labels) -> Tiling:
-        """Of an operand or a result with these axes."""
+        """Of an operand with these axes, or of a result that is not mirrored."""
         return tiled_by([None if label is None else self.axes.get(label) for label in labels], self.worlds)
 
     @property
@@ -102,7 +115,8 @@ def _candidates(
     turned: dict[tuple[int, Axis], int] = {}
     rows = [(labels, part.tiling, part.shape) for labels, part in zip(axes.operands, parts, strict=True)]
     if wanted is not None:
-        rows += list(zip(axes.results, wanted, results, strict=True))
+        asked = zip(axes.results, wanted, results, strict=True)
+        rows += [(labels, axes.turned(labels, tiling), shape) for labels, tiling, shape in asked]
     for labels, tiling, shape in rows:
         for d, (label, axis) in enumerate(zip(labels, tiling.axes, strict=True)):
             if axis.count == 1:
@@ -160,8 +174,8 @@ def _cost(
     """Bytes that a device receives, and the time that it computes, in bytes."""
     found = sum([bytes_moved(part, chosen.tiling(labels)) for part, labels in zip(parts, axes.operands, strict=True)])
     members = prod([chosen.axes[label].count for label in axes.combined if label in chosen.axes])
-    for number, (labels, shape) in enumerate(zip(axes.results, results, strict=True)):
-        tiling = chosen.tiling(labels)
+    rows = zip(axes.results, axes.results_in(chosen), results, strict=True)
+    for number, (labels, tiling, shape) in enumerate(rows):
         target = wanted[number] if wanted is not None else tiling
         width = byte_size(shape.element_type)
         if members > 1:

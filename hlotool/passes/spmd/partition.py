@@ -10,8 +10,8 @@ from hlotool.ir import Aliasing, Computation, InputError, Module, Verbatim
 from hlotool.ir.depth import room
 from hlotool.ir.sharding import print_sharding
 from hlotool.passes.collectives.async_to_sync import AsyncToSync
-from hlotool.passes.expand.scan_expander import ScanExpander
 from hlotool.passes.framework.steps import Pass
+from hlotool.passes.sharding.annotations import PARTITIONED
 from hlotool.passes.spmd import (
     rules_calls,
     rules_contraction,
@@ -21,13 +21,15 @@ from hlotool.passes.spmd import (
     rules_pieces,
     rules_reduction,
     rules_reshape,
+    rules_spelled,
+    rules_topk,
 )
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, tilings_of
 from hlotool.passes.spmd.tiling import Tiling, replicated, sharding_of
 from hlotool.passes.spmd.values import Value, parts_of
 from hlotool.passes.spmd.writer import Work
 
-__all__ = ["PARTITIONED", "RULES", "partition_module"]
+__all__ = ["RULES", "partition_module"]
 
 RULES: Mapping[str, Rule] = {
     **rules_elementwise.RULES,
@@ -36,15 +38,14 @@ RULES: Mapping[str, Rule] = {
     **rules_contraction.RULES,
     **rules_reduction.RULES,
     **rules_indexing.RULES,
+    **rules_spelled.RULES,
+    **rules_topk.RULES,
     **rules_control.RULES,
     **rules_calls.RULES,
 }
 """By opcode; every device computes all of the others."""
 
-PARTITIONED = "partitioned"
-"""The entry of the module's ``frontend_attributes`` that says that it is for one of many devices."""
-
-_AHEAD: Sequence[Pass] = (AsyncToSync(), ScanExpander())
+_AHEAD: Sequence[Pass] = (AsyncToSync(),)
 _OF_ONE_DEVICE = (
     "entry_computation_layout",
     "is_scheduled",
@@ -53,20 +54,21 @@ _OF_ONE_DEVICE = (
 )
 
 
-def partition_module(module: Module, devices: int, log: DecisionLog) -> None:
+def partition_module(module: Module, devices: int, log: DecisionLog, passed_from: int | None = None) -> None:
     """Rewrite `module` in place as what each of `devices` does.
 
     Parameters and results have the shapes of their tiles, by the shardings of the parameters and of the entry's root;
-    what has none is on every device as a whole.  InputError where the module is for another number of devices, or
-    partitioned already; UnsupportedError naming an instruction that cannot be partitioned: the module means what it did
-    then.
+    what has none is on every device as a whole.  An operand of a dot that would be gathered to `passed_from` bytes or
+    more, if a number is given, is passed on in tiles instead.  InputError where the module is for another number of
+    devices, or partitioned already; UnsupportedError naming an instruction that cannot be partitioned: the module means
+    what it did then.
     """
     _check(module, devices)
     for one in _AHEAD:
         one.run(module, DecisionLog())
     channels = [i.attributes["channel_id"] for i in module.instructions() if i.attributes.get("channel_id") is not None]
     replicas: int = module.attributes.get("replica_count", 1)
-    work = Work(module, devices, replicas, log, max(channels, default=0))
+    work = Work(module, devices, replicas, log, max(channels, default=0), passed_from)
     with room(module):
         try:
             made, given, results = _entry(work)

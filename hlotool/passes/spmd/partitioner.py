@@ -20,7 +20,7 @@ from hlotool.passes.spmd.tiling import Tiling, of_sharding, replicated
 from hlotool.passes.spmd.values import Part, Value, parts_of, rebuilt
 from hlotool.passes.spmd.writer import Work, Writer
 
-__all__ = ["Combine", "Local", "Partitioner", "Rule", "partial_type", "refusal", "tilings_of"]
+__all__ = ["Combine", "Local", "Partitioner", "Rule", "attributes_of", "partial_type", "refusal", "tilings_of"]
 
 Rule: TypeAlias = "Callable[[Partitioner, Instruction, list[Value]], Value | None]"
 """(where to write, the instruction, values of its operands) -> its value; None: every device computes all of it."""
@@ -41,6 +41,11 @@ def refusal(i: Instruction, why: str) -> UnsupportedError:
     """That an instruction cannot be partitioned, and why."""
     target = f" {i.attributes['custom_call_target']!r}" if i.opcode == "custom-call" else ""
     return UnsupportedError(f"{i.name}: {i.written}{target} cannot be partitioned: {why}")
+
+
+def attributes_of(i: Instruction) -> dict[str, Any]:
+    """Those that instructions have in its place."""
+    return {key: value for key, value in i.attributes.items() if key not in _OF_ONE_DEVICE}
 
 
 def tilings_of(i: Instruction, devices: int) -> list[Tiling] | None:
@@ -149,7 +154,7 @@ class Partitioner(Writer):
     ) -> Instruction:
         """An instruction as `i` is, with other operands, and some attributes `changed` (None: left out); the first one
         has its name."""
-        attributes = {k: v for k, v in i.attributes.items() if k not in _OF_ONE_DEVICE} | changed
+        attributes = attributes_of(i) | changed
         name = "" if i in self.work.named else i.name
         self.work.named.add(i)
         attributes = {key: value for key, value in attributes.items() if value is not None}
@@ -179,27 +184,42 @@ class Partitioner(Writer):
         `local` writes what a device computes: without it the instruction itself, of smaller shapes.  `combine` makes
         the result of partial ones: without it, they are added up.
         """
+        found = self.division(i, operands, axes)
+        if found is None:
+            return None
+        parts, chosen = found
+        given = [
+            reshard(self, part, chosen.tiling(labels)) for part, labels in zip(parts, axes.operands, strict=True)
+        ]
+        shape = self.local_shape(i, axes, chosen)
+        if local is None:
+            made = self.emit(i, shape, [part.local for part in given])
+        else:
+            made = local(self, i, given, shape, chosen)
+        return self.combined(i, made, axes, chosen, combine)
+
+    def division(self, i: Instruction, operands: Sequence[Value], axes: Axes) -> tuple[list[Part], Chosen] | None:
+        """The operands, and the cheapest way to divide an instruction along `axes`; None as `divided` has it."""
         parts = [one for one in operands if isinstance(one, Part)]
         leaves = list(i.shape.leaves())
         usual = all(shape.is_array and shape.is_static and shape.size for shape in (*leaves, *(o.shape for o in parts)))
         if len(parts) != len(operands) or not usual:
             return None
         wanted = self.wanted(i)
-        worlds = self.worlds(operands, wanted)
-        chosen = choose(axes, parts, leaves, wanted, worlds)
-        if chosen.parts == 1 and any(part.tiling.is_tiled for part in parts):
-            return None
-        given = [
-            reshard(self, part, chosen.tiling(labels)) for part, labels in zip(parts, axes.operands, strict=True)
-        ]
-        tilings = [chosen.tiling(labels) for labels in axes.results]
-        shapes = [tiling.local(leaf) for tiling, leaf in zip(tilings, leaves, strict=True)]
-        shape = tuple_shape(shapes) if i.shape.is_tuple else shapes[0]
-        if local is None:
-            made = self.emit(i, shape, [part.local for part in given])
-        else:
-            made = local(self, i, given, shape, chosen)
-        value = self.unpacked(made, i.shape, iter(tilings))
+        chosen = choose(axes, parts, leaves, wanted, self.worlds(operands, wanted))
+        return None if chosen.parts == 1 and any(part.tiling.is_tiled for part in parts) else (parts, chosen)
+
+    def local_shape(self, i: Instruction, axes: Axes, chosen: Chosen) -> Shape:
+        """What a device has of the result."""
+        rows = zip(axes.results_in(chosen), i.shape.leaves(), strict=True)
+        shapes = [tiling.local(leaf) for tiling, leaf in rows]
+        return tuple_shape(shapes) if i.shape.is_tuple else shapes[0]
+
+    def combined(
+        self, i: Instruction, made: Instruction, axes: Axes, chosen: Chosen, combine: Combine | None = None
+    ) -> Value:
+        """The value of an instruction of which a device has computed `made`."""
+        value = self.unpacked(made, i.shape, iter(axes.results_in(chosen)))
         if axes.combined.isdisjoint(chosen.axes):
             return value
         return (combine or _added)(self, i, value, axes, chosen)

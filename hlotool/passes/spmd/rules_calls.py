@@ -10,6 +10,7 @@ from hlotool.evaluate.xla_annotations import is_annotation, is_sink
 from hlotool.ir import Instruction
 from hlotool.passes.spmd.axes import Axes
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, refusal
+from hlotool.passes.spmd.rules_topk import topk
 from hlotool.passes.spmd.tiling import manual, replicated
 from hlotool.passes.spmd.values import Part, Value, parts_of
 
@@ -24,6 +25,8 @@ def _custom_call(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
         return _border(p, i, values)
     if is_annotation(i):
         return values[0]
+    if target == "TopK":
+        return topk(p, i, values)
     if is_sink(i):
         made = p.emit(i, i.shape, [p.packed(value) for value in values])
         return p.unpacked(made, i.shape, iter([replicated(0, p.devices) for _ in i.shape.leaves()]))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
+from typing import Any
 
-from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, WindowDimension
 from hlotool.ir.attributes import ConvDimensionNumbers
-from hlotool.passes.spmd.axes import Axes, Chosen
-from hlotool.passes.spmd.halo import Piece, halo_bytes, piece_of
+from hlotool.lazy_dataclass import dataclass
+from hlotool.passes.spmd.axes import Axes, Chosen, Labels
+from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
+from hlotool.passes.spmd.windowed import passed_on, product_of_tiles
 
 __all__ = ["RULES"]
 
@@ -47,7 +50,29 @@ def _dot(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     work = 2 * i.shape.size * together
     over = frozenset(contracted) if _adds_up(i) else frozenset[int]()
     given = [tuple([None if label in contracted and label not in over else label for label in side]) for side in sides]
-    return p.divided(i, values, Axes((given[0], given[1]), (result,), over, work=work), local)
+    axes = Axes((given[0], given[1]), (result,), over, work=work)
+    return _tile_by_tile(p, i, values, axes) or p.divided(i, values, axes, local)
+
+
+def _tile_by_tile(p: Partitioner, i: Instruction, values: list[Value], axes: Axes) -> Value | None:
+    """Without an operand ever being gathered, where that would be a large one; None where it is not."""
+    least = p.work.passed_from
+    if least is None or not any(o.shape.byte_size >= least for o in i.operands):
+        return None
+    found = p.division(i, values, axes)
+    passed = passed_on(axes, *found, least) if found is not None else None
+    if found is None or passed is None:
+        return None
+    parts, chosen = found
+    shape = p.local_shape(i, axes, chosen)
+    if not axes.combined.isdisjoint({passed.label, *chosen.axes}):
+        shape = shape.with_type(partial_type(shape.element_type))
+    reason = f"operand {passed.number} is passed on in {passed.axis.count} tiles, and not gathered"
+    p.work.log.note("windowed-einsum", i, reason, bytes=passed.byte_size)
+    made = product_of_tiles(p, i, parts, shape, axes, chosen, passed)
+    if axes.combined.isdisjoint(chosen.axes) and shape.element_type != i.shape.element_type:
+        made = p.build.convert(made, i.shape.element_type)
+    return p.combined(i, made, axes, chosen)
 
 
 def _adds_up(i: Instruction) -> bool:
@@ -58,7 +83,7 @@ def _adds_up(i: Instruction) -> bool:
 
 def _partial(i: Instruction, shape: Shape, contracted: Iterable[int], chosen: Chosen) -> Shape:
     """The shape of what a device computes, in a wider type where that is a partial sum."""
-    if i.attributes.get("algorithm") is not None or not any(label in chosen.axes for label in contracted):
+    if not any(label in chosen.axes for label in contracted):
         return shape
     return shape.with_type(partial_type(shape.element_type))
 
@@ -66,65 +91,123 @@ def _partial(i: Instruction, shape: Shape, contracted: Iterable[int], chosen: Ch
 # ---- convolutions
 
 
-def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Batch and output features are independent, input features are contracted; along dimensions of space, a device
-    gets from its neighbours what its windows reach into."""
+_BATCH, _FEATURES, _CONTRACTED, _SPACE = range(4)
+"""The axes of a convolution; dimension n of space has ``_SPACE + n``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Convolution:
+    """How a convolution can be divided: the axes of base, kernel and result, and the dimensions of space along which
+    devices have parts of the kernel (`inner`)."""
+
+    dimensions: ConvDimensionNumbers
+    window: Window
+    groups: int
+    batches: int
+    base: Labels
+    kernel: Labels
+    result: Labels
+    divides: Mapping[int, int]
+    inner: frozenset[int]
+
+
+def _convolution_of(i: Instruction) -> _Convolution:
     labels: ConvDimensionNumbers = i.attributes["dim_labels"]
     window: Window = i.attributes.get("window", Window())
     groups = i.attributes.get("feature_group_count", 1)
     batches = i.attributes.get("batch_group_count", 1)
-    base, kernel = (o.shape for o in i.operands)
-    batch, features, contracted, first = 0, 1, 2, 3
-    lhs: list[int | None] = [None] * base.rank
-    rhs: list[int | None] = [None] * kernel.rank
+    lhs: list[int | None] = [None] * i.operands[0].shape.rank
+    rhs: list[int | None] = [None] * i.operands[1].shape.rank
     out: list[int | None] = [None] * i.shape.rank
     divides: dict[int, int] = {}
+    rhs[labels.kernel_output_feature] = out[labels.output_feature] = _FEATURES
     if batches == 1:
-        lhs[labels.input_batch] = out[labels.output_batch] = batch
-        rhs[labels.kernel_output_feature] = out[labels.output_feature] = features
-    if groups > 1:
-        # whole groups: their features of the base and of the result
-        lhs[labels.input_feature] = features
-        divides[features] = groups
+        lhs[labels.input_batch] = out[labels.output_batch] = _BATCH
+    else:  # whole groups: their part of the batch, and their features of the result
+        lhs[labels.input_batch] = _FEATURES
+        divides[_FEATURES] = batches
+    if groups > 1:  # whole groups: their features of the base and of the result
+        lhs[labels.input_feature] = _FEATURES
+        divides[_FEATURES] = groups
     else:
-        lhs[labels.input_feature] = rhs[labels.kernel_input_feature] = contracted if _adds_up(i) else None
+        lhs[labels.input_feature] = rhs[labels.kernel_input_feature] = _CONTRACTED if _adds_up(i) else None
+    inner = set()
     for n, row in enumerate(window.dimensions):
-        if row.base_dilation == 1 and batches == 1:
-            lhs[labels.input_spatial[n]] = out[labels.output_spatial[n]] = first + n
+        lhs[labels.input_spatial[n]] = _SPACE + n
+        if row.size > i.shape.dimensions[labels.output_spatial[n]] and not row.reversal and _adds_up(i):
+            rhs[labels.kernel_spatial[n]] = _SPACE + n
+            inner.add(n)
+            divides[_SPACE + n] = row.size
+        else:
+            out[labels.output_spatial[n]] = _SPACE + n
+    return _Convolution(
+        dimensions=labels, window=window, groups=groups, batches=batches, base=tuple(lhs), kernel=tuple(rhs),
+        result=tuple(out), divides=divides, inner=frozenset(inner),
+    )  # fmt: skip
 
-    def piece(n: int, axis: Axis) -> Piece:
-        row = window.dimensions[n]
-        tile = tile_size(i.shape.dimensions[labels.output_spatial[n]], axis.count)
-        starts = tuple([c * tile * row.stride - row.padding_low for c in range(axis.count)])
-        return Piece(starts, (tile - 1) * row.stride + row.dilated_size)
+
+def _places_in_base(i: Instruction, own: _Convolution, n: int, axis: Axis) -> Piece:
+    """What a device needs of the base along a dimension of space, for its part of the result or of the kernel."""
+    row, made = own.window.dimensions[n], i.shape.dimensions[own.dimensions.output_spatial[n]]
+    if n in own.inner:
+        tile, step = tile_size(row.size, axis.count), row.window_dilation
+        places = (made - 1) * row.stride + (tile - 1) * row.window_dilation + 1
+    else:
+        tile, step = tile_size(made, axis.count), row.stride
+        places = (tile - 1) * row.stride + row.dilated_size
+    starts = tuple([c * tile * step - row.padding_low for c in range(axis.count)])
+    return Piece(starts, places, row.base_dilation)
+
+
+def _part_of_base(
+    p: Partitioner, image: Part, x: Instruction, dimension: int, row: WindowDimension, piece: Piece
+) -> tuple[Instruction, WindowDimension]:
+    """What a device needs of the base along a dimension, and the window over that."""
+    if len(set(piece.ahead)) > 1:
+        x = filled_piece(p, image, x, dimension, piece)
+        return x, replace(row, padding_low=0, padding_high=0, base_dilation=1)
+    # elements are in the same places on all devices: what is between them stays what it is
+    elements = piece.elements
+    high = piece.size - piece.ahead[0] - (elements.size - 1) * row.base_dilation - 1
+    x = filled_piece(p, image, x, dimension, elements)
+    return x, replace(row, padding_low=piece.ahead[0], padding_high=high)
+
+
+def _convolution(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
+    """Batch and output features are independent, input features are contracted; along dimensions of space, a device
+    gets from its neighbours what its windows reach into.  Of a kernel that is larger than the result, as that of a
+    gradient, devices have parts, and partial sums."""
+    own = _convolution_of(i)
+    labels = own.dimensions
+    base, kernel = (o.shape for o in i.operands)
+    combined = frozenset([*([_CONTRACTED] if own.groups == 1 else []), *(_SPACE + n for n in own.inner)])
 
     def halo(label: int, chosen: Chosen) -> int | None:
-        if label < first:
+        if label < _SPACE:
             return 0
-        own = piece(label - first, chosen.axes[label])
-        return halo_bytes(own, base, labels.input_spatial[label - first], chosen.tiling(tuple(lhs)))
+        piece = _places_in_base(i, own, label - _SPACE, chosen.axes[label])
+        return halo_bytes(piece, base, labels.input_spatial[label - _SPACE], chosen.tiling(own.base))
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         image, weights = parts
-        x = p.masked(image, [labels.input_feature] if groups == 1 else [])
-        y = p.masked(weights, [labels.kernel_input_feature] if groups == 1 else [])
-        rows = list(window.dimensions)
+        x = p.masked(image, [labels.input_feature] if own.groups == 1 else [])
+        y = p.masked(weights, [labels.kernel_input_feature] if own.groups == 1 else [])
+        rows = list(own.window.dimensions)
         for n, row in enumerate(rows):
-            if first + n not in chosen.axes:
+            if _SPACE + n not in chosen.axes:
                 continue
-            axis, d = chosen.axes[first + n], labels.input_spatial[n]
-            own = piece(n, axis)
-            x = piece_of(p, image, x, d, own)
-            x = p.within(x, d, [own.starts[c] for c in axis.places], base.dimensions[d])
-            rows[n] = replace(row, padding_low=0, padding_high=0)
-        changed = {"window": Window(tuple(rows))} if rows else {}
-        if groups > 1 and features in chosen.axes:
-            changed["feature_group_count"] = groups // chosen.axes[features].count
-        return p.emit(i, _partial(i, shape, [contracted], chosen), [x, y], **changed)
+            piece = _places_in_base(i, own, n, chosen.axes[_SPACE + n])
+            x, row = _part_of_base(p, image, x, labels.input_spatial[n], row, piece)
+            rows[n] = replace(row, size=y.shape.dimensions[labels.kernel_spatial[n]])
+        changed: dict[str, Any] = {"window": Window(tuple(rows))} if rows else {}
+        if _FEATURES in chosen.axes:
+            count = chosen.axes[_FEATURES].count
+            changed |= {"feature_group_count": own.groups // count} if own.groups > 1 else {}
+            changed |= {"batch_group_count": own.batches // count} if own.batches > 1 else {}
+        return p.emit(i, _partial(i, shape, combined, chosen), [x, y], **changed)
 
     work = 2 * i.shape.size * kernel.size // max(1, kernel.dimensions[labels.kernel_output_feature])
-    combined = frozenset({contracted} if groups == 1 else ())
-    axes = Axes((tuple(lhs), tuple(rhs)), (tuple(out),), combined, divides, halo, work)
+    axes = Axes((own.base, own.kernel), (own.result,), combined, own.divides, halo, work)
     return p.divided(i, values, axes, local)
 
 
@@ -156,33 +239,10 @@ def _fft(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     return p.divided(i, values, Axes((labels,), (labels,)))
 
 
-def _topk(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    labels = _leading(1, i.operands[0].shape.rank)
-    return p.divided(i, values, Axes((labels,), (labels,) * len(list(i.shape.leaves()))))
-
-
-# ---- batch norm
-
-
-def _batch_norm(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Features are independent; where mean and variance are operands, everything is."""
-    feature = i.attributes["feature_index"]
-    rank = i.operands[0].shape.rank
-    everything = i.opcode == "batch-norm-inference"
-    large = tuple([d if everything or d == feature else None for d in range(rank)])
-    operands = tuple([large if o.shape.rank == rank else (feature,) for o in i.operands])
-    results = tuple([large if leaf.rank == rank else (feature,) for leaf in i.shape.leaves()])
-    if rank == 1:
-        return None
-    return p.divided(i, values, Axes(operands, results))
-
-
 RULES: dict[str, Rule] = {
     "dot": _dot,
     "convolution": _convolution,
     "cholesky": _cholesky,
     "triangular-solve": _triangular_solve,
     "fft": _fft,
-    "topk": _topk,
-    **dict.fromkeys(("batch-norm-training", "batch-norm-inference", "batch-norm-grad"), _batch_norm),
 }

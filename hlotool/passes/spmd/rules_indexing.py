@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, array
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, array, tuple_shape
 from hlotool.passes.spmd.axes import Axes, Chosen, Labels
 from hlotool.passes.spmd.partitioner import Partitioner, Rule
 from hlotool.passes.spmd.rules_reduction import neutral_of
-from hlotool.passes.spmd.tiling import Axis
+from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
 
 __all__ = ["RULES"]
@@ -58,8 +58,8 @@ def _column(
 
 
 def _gather(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Windows of whole dimensions, and index vectors, are independent; where one element is picked along a dimension,
-    the device that has it gives it to all."""
+    """Windows of whole dimensions, and index vectors, are independent; where a part of a dimension is picked, the
+    devices that have something of it give it to all."""
     a = i.attributes
     operand, indices = (o.shape for o in i.operands)
     vector: int = a["index_vector_dim"]
@@ -79,7 +79,7 @@ def _gather(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None
     for d, made in zip(windows, offsets, strict=True):
         if a["slice_sizes"][d] == operand.dimensions[d]:
             mine[d] = result[made] = d
-    picked = [d for d in collapsed if d in index_map]
+    picked = [d for d in index_map if d in collapsed or a["slice_sizes"][d] != operand.dimensions[d]]
     for d in picked:
         mine[d] = d
 
@@ -87,7 +87,7 @@ def _gather(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None
         x, places = parts[0].local, parts[1].local
         sizes = list(a["slice_sizes"])
         for d in windows:
-            if d in chosen.axes and mine[d] == d:
+            if d in chosen.axes and d not in picked:
                 sizes[d] = x.shape.dimensions[d]
         over = [d for d in picked if d in chosen.axes]
         if not over:
@@ -96,15 +96,18 @@ def _gather(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None
         valid: Instruction | None = None
         for d in over:
             # where the index would be moved into the array, it is moved first
-            highest = p.build.splat(operand.dimensions[d] - 1, places.shape)
+            beside = sizes[d] - 1
+            highest = p.build.splat(operand.dimensions[d] - sizes[d], places.shape)
             inside = p.build.clamp(p.build.splat(0, places.shape), places, highest)
-            offset = _splat(p, p.offset(chosen.axes[d], operand.dimensions[d]), places)
+            offset = _splat(p, _moved(p, chosen.axes[d], operand.dimensions[d], beside), places)
             shifted = p.build.binary("subtract", inside, offset)
             places = _column(p, places, vector, index_map.index(d), shifted, places)
             column = _taken_column(p, places, vector, index_map.index(d))
-            tile = x.shape.dimensions[d]
+            # with zeros beside its tile, a device finds zeros where it has nothing of a window
+            begins = x.shape.dimensions[d] + beside
+            x = p.padded(x, [(beside, beside) if e == d else (0, 0) for e in range(operand.rank)]) if beside else x
             good = p.build.compare(column, p.build.splat(0, column.shape), "GE")
-            good = p.build.binary("and", good, p.build.compare(column, p.build.splat(tile, column.shape), "LT"))
+            good = p.build.binary("and", good, p.build.compare(column, p.build.splat(begins, column.shape), "LT"))
             valid = good if valid is None else p.build.binary("and", valid, good)
         made = p.emit(i, shape, [x, places], slice_sizes=tuple(sizes))
         assert valid is not None
@@ -114,6 +117,12 @@ def _gather(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None
 
     axes = Axes((tuple(mine), tuple(theirs)), (tuple(result),), frozenset(picked))
     return p.divided(i, values, axes, local, _any)
+
+
+def _moved(p: Partitioner, axis: Axis, size: int, beside: int) -> Instruction:
+    """Where the tile of this device begins, with `beside` elements more in front of it, as s32[]."""
+    tile = tile_size(size, axis.count)
+    return p.table([place * tile - beside for place in axis.places])
 
 
 def _taken_column(p: Partitioner, places: Instruction, vector: int, number: int) -> Instruction:
@@ -154,22 +163,60 @@ def _scatter_axes(i: Instruction, half: int, combines: bool) -> tuple[Labels, La
     for d, row in zip(windows, window, strict=True):
         if updates.dimensions[row] == operand.dimensions[d]:
             mine[d] = given[row] = d
+        elif d in index_map:
+            mine[d] = d
     for d in inserted:
         if d in index_map:
             mine[d] = d
     return tuple(mine), tuple(theirs), tuple(given), frozenset(spread)
 
 
+def _window_sizes(i: Instruction, half: int) -> list[int]:
+    """How many elements are written along each dimension at once."""
+    a, updates = i.attributes, i.operands[half + 1].shape.dimensions
+    gone = {*a["inserted_window_dims"], *(a.get("input_batching_dims") or ())}
+    rows = iter(sorted(a["update_window_dims"]))
+    return [1 if d in gone else updates[next(rows)] for d in range(i.operands[0].shape.rank)]
+
+
+def _in_tile(p: Partitioner, places: Instruction, axis: Axis, size: int, width: int) -> Instruction:
+    """Where windows of `width` begin in a tile, with room for all of a window but one element in front of it.
+
+    A window that is not in the array as a whole is not written: a place in front of that room."""
+    inside = places
+    if width > 1:
+        good = p.build.compare(places, p.build.splat(size - width, places.shape), "LE")
+        good = p.build.binary("and", good, p.build.compare(places, p.build.splat(0, places.shape), "GE"))
+        inside = p.build.select(good, places, p.build.splat(-size - 1, places.shape))
+    return p.build.binary("subtract", inside, _splat(p, _moved(p, axis, size, width - 1), places))
+
+
+def _with_room(
+    p: Partitioner, i: Instruction, xs: list[Instruction], rest: list[Instruction], beside: Sequence[int]
+) -> Instruction:
+    """A scatter onto `xs`, where windows that begin or end in the tiles of others have room beside this one."""
+    wide = [p.padded(x, [(n, n) for n in beside]) if any(beside) else x for x in xs]
+    shapes = [x.shape for x in wide]
+    written = p.emit(i, tuple_shape(shapes) if i.shape.is_tuple else shapes[0], [*wide, *rest])
+    if not any(beside):
+        return written
+    made = [p.build.gte(written, n) for n in range(len(xs))] if i.shape.is_tuple else [written]
+    ends = [n + size for n, size in zip(beside, xs[0].shape.dimensions, strict=True)]
+    made = [p.build.slice(x, beside, ends) for x in made]
+    return p.build.tuple(made) if i.shape.is_tuple else made[0]
+
+
 def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Windows of whole dimensions are independent.  Along a dimension in which single elements are written, a device
-    writes what falls into its tile.  Updates that are divided are combined, where their operation is known."""
+    """Windows of whole dimensions are independent.  Along a dimension in which a part is written, a device writes what
+    falls into its tile.  Updates that are divided are combined, where their operation is known."""
     half = len(values) // 2
     known = neutral_of(i) if half == 1 else None
     mine, theirs, given, spread = _scatter_axes(i, half, known is not None)
     vector: int = i.attributes["index_vector_dim"]
     index_map = i.attributes["scatter_dims_to_operand_dims"]
     sizes = i.operands[0].shape.dimensions
-    picked = [d for d in i.attributes["inserted_window_dims"] if d in index_map]
+    widths = _window_sizes(i, half)
+    picked = [d for d in index_map if d in mine and d not in given]
 
     def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
         arrays, places, changes = parts[:half], parts[half].local, parts[half + 1 :]
@@ -178,9 +225,9 @@ def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | Non
         moved = [d for d in picked if d in chosen.axes]
         if moved or over:
             places = _wide(p, places)
+        beside = [widths[d] - 1 if d in moved else 0 for d in range(len(sizes))]
         for d in moved:
-            offset = _splat(p, p.offset(chosen.axes[d], sizes[d]), places)
-            shifted = p.build.binary("subtract", places, offset)
+            shifted = _in_tile(p, places, chosen.axes[d], sizes[d], widths[d])
             places = _column(p, places, vector, index_map.index(d), shifted, places)
         # what stands behind the end of the index vectors is written nowhere
         if over:
@@ -188,7 +235,7 @@ def _scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | Non
             places = p.masked(Part(places, parts[half].shape, parts[half].tiling), over, nowhere)
             assert known is not None
             xs = [p.build.splat(known[0][1], x.shape) for x in xs]
-        return p.emit(i, shape, [*xs, places, *[part.local for part in changes]])
+        return _with_room(p, i, xs, [places, *[part.local for part in changes]], beside)
 
     def combine(p: Partitioner, i: Instruction, value: Value, axes: Axes, chosen: Chosen) -> Value:
         """What the updates come to, onto what was there."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hlotool.ir import Instruction, PaddingDimension, Shape, SliceDimension
 from hlotool.passes.spmd.axes import Axes, Chosen
-from hlotool.passes.spmd.halo import Piece, halo_bytes, piece_of
+from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes, piece_of
 from hlotool.passes.spmd.partitioner import Partitioner, Rule
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
@@ -48,14 +48,15 @@ def _slice(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
 def _pad(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     given = i.operands[0].shape
     rows: tuple[PaddingDimension, ...] = i.attributes["padding"]
-    labels = tuple([d if row.interior == 0 else None for d, row in enumerate(rows)])
+    labels = tuple(range(given.rank))
 
     def piece(d: int, axis: Axis) -> Piece:
         tile = tile_size(i.shape.dimensions[d], axis.count)
-        return Piece(tuple([c * tile - rows[d].low for c in range(axis.count)]), tile)
+        starts = tuple([c * tile - rows[d].low for c in range(axis.count)])
+        return Piece(starts, tile, rows[d].interior + 1)
 
     def halo(d: int, chosen: Chosen) -> int | None:
-        if (rows[d].low, rows[d].high) == (0, 0):
+        if rows[d] == PaddingDimension(0, 0):
             return 0
         return halo_bytes(piece(d, chosen.axes[d]), given, d, chosen.tiling(labels))
 
@@ -64,10 +65,10 @@ def _pad(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
         x, left = part.local, list(rows)
         for d, axis in sorted(chosen.axes.items()):
             left[d] = PaddingDimension(0, 0)
-            if (rows[d].low, rows[d].high) != (0, 0):
-                own = piece(d, axis)
-                x = piece_of(p, part, x, d, own)
-                x = p.within(x, d, [own.starts[c] for c in axis.places], given.dimensions[d], value.local)
+            if rows[d] != PaddingDimension(0, 0):
+                x = filled_piece(p, part, x, d, piece(d, axis), value.local)
+        if all(row == PaddingDimension(0, 0) for row in left):
+            return x
         return p.emit(i, shape, [x, value.local], padding=tuple(left))
 
     return p.divided(i, values, Axes((labels, ()), (labels,), halo=halo), local)
@@ -110,22 +111,15 @@ def _concatenate(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
 
 def _reverse(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     """A device reverses what it has: its tile is then as far from the end as it was from the beginning.  Tiles that are
-    not even begin elsewhere, and what is missing comes from others."""
+    not even begin a little earlier, and what is missing comes from neighbours."""
     turned = i.attributes["dimensions"]
     labels = tuple(range(i.shape.rank))
-    given = values[0]
-    assert isinstance(given, Part)
-    divided = [d for d in turned if given.tiling.axes[d].count > 1]
-    if divided and all(i.shape.dimensions[d] % given.tiling.axes[d].count == 0 for d in divided):
-        tiling = given.tiling
-        for d in divided:
-            tiling = tiling.with_axis(d, tiling.axes[d].mirrored)
-        return Part(p.emit(i, tiling.local(i.shape), [given.local]), i.shape, tiling)
 
     def piece(d: int, axis: Axis) -> Piece:
         size = i.shape.dimensions[d]
         tile = tile_size(size, axis.count)
-        return Piece(tuple([size - (c + 1) * tile for c in range(axis.count)]), tile)
+        behind = axis.count * tile - size
+        return Piece(tuple([c * tile - behind for c in range(axis.count)]), tile)
 
     def halo(d: int, chosen: Chosen) -> int | None:
         return 0 if d not in turned else halo_bytes(piece(d, chosen.axes[d]), i.shape, d, chosen.tiling(labels))
@@ -138,7 +132,7 @@ def _reverse(p: Partitioner, i: Instruction, values: list[Value]) -> Value | Non
                 x = piece_of(p, part, x, d, piece(d, chosen.axes[d]))
         return p.emit(i, shape, [x])
 
-    return p.divided(i, values, Axes((labels,), (labels,), halo=halo), local)
+    return p.divided(i, values, Axes((labels,), (labels,), mirrored=frozenset(turned), halo=halo), local)
 
 
 RULES: dict[str, Rule] = {

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from hlotool.analysis.reducers import choice
 from hlotool.evaluate.combiner import combiners_of
-from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, WindowDimension, tuple_shape
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, WindowDimension, byte_size, tuple_shape
 from hlotool.passes.dynamic.dynamic_values import neutral
 from hlotool.passes.spmd.axes import Axes, Chosen
-from hlotool.passes.spmd.halo import Piece, halo_bytes, piece_of
+from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes
 from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value, parts_of, rebuilt
@@ -117,17 +117,28 @@ def _window(i: Instruction) -> tuple[WindowDimension, ...]:
 
 
 def _reduce_window(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """A device gets from its neighbours what its windows reach into."""
+    """A device gets from its neighbours what its windows reach into.  What is behind an end of the array takes no part:
+    something stands there that makes no difference, or else windows stay inside."""
     half = len(values) // 2
-    base = i.operands[0].shape
     made = next(i.shape.leaves())
     window = _window(i)
-    labels = tuple([d if row.base_dilation == 1 else None for d, row in enumerate(window)])
+    found = _cumulative(p, i, values, window)
+    if found is not None:
+        return found
+    known = neutral_of(i)
+    anywhere = known is not None or choice(i.attributes["to_apply"]) is not None
+    labels = tuple([d if anywhere or _stays_inside(row) else None for d, row in enumerate(window)])
+
+    def fills(parts: list[Part]) -> list[Instruction]:
+        if known is None:
+            return [part.local for part in parts[half:]]
+        kinds = [part.shape.element_type for part in parts[half:]]
+        return [p.build.scalar_constant(value, kind) for (_, value), kind in zip(known, kinds, strict=True)]
 
     def piece(d: int, axis: Axis) -> Piece:
         row, tile = window[d], tile_size(made.dimensions[d], axis.count)
         starts = tuple([c * tile * row.stride - row.padding_low for c in range(axis.count)])
-        return Piece(starts, (tile - 1) * row.stride + row.dilated_size)
+        return Piece(starts, (tile - 1) * row.stride + row.dilated_size, row.base_dilation)
 
     def halo(d: int, chosen: Chosen) -> int | None:
         if window[d].is_trivial:
@@ -142,23 +153,86 @@ def _reduce_window(p: Partitioner, i: Instruction, values: list[Value]) -> Value
         for d in sorted(chosen.axes):
             if window[d].is_trivial:
                 continue
-            axis = chosen.axes[d]
-            own = piece(d, axis)
-            places = [own.starts[c] for c in axis.places]
+            own = piece(d, chosen.axes[d])
             for n, part in enumerate(parts[:half]):
-                x = piece_of(p, part, arrays[n], d, own)
-                arrays[n] = p.within(x, d, places, base.dimensions[d], parts[half + n].local)
-            rows[d] = replace(window[d], padding_low=0, padding_high=0)
+                arrays[n] = filled_piece(p, part, arrays[n], d, own, fills(parts)[n])
+            rows[d] = replace(window[d], padding_low=0, padding_high=0, base_dilation=1)
         return p.emit(i, shape, [*arrays, *[part.local for part in parts[half:]]], window=Window(tuple(rows)))
 
     axes = Axes((*(labels,) * half, *((),) * half), (labels,) * half, halo=halo)
     return p.divided(i, values, axes, local)
 
 
+def _stays_inside(row: WindowDimension) -> bool:
+    """Whether windows see elements of the array alone."""
+    return row.padding_low <= 0 and row.padding_high <= 0 and row.base_dilation == 1
+
+
+def _cumulative(p: Partitioner, i: Instruction, values: list[Value], window: Sequence[WindowDimension]) -> Value | None:
+    """Windows that hold all up to each place (or from it on), along one dimension that is divided: devices do that with
+    what they have, tell each other what theirs comes to, and add what comes to those in front of them (or behind)."""
+    wide = [d for d, row in enumerate(window) if not row.is_trivial]
+    known = neutral_of(i)
+    if len(wide) != 1 or len(values) != 2 or known is None:
+        return None
+    ((opcode, least),), (d,), kind = known, wide, i.shape.element_type
+    size = i.shape.dimensions[d]
+    forward = window[d] == WindowDimension(size, 1, size - 1)
+    if not forward and window[d] != WindowDimension(size, 1, 0, size - 1):
+        return None
+    labels = tuple(range(i.shape.rank))
+    inner = partial_type(kind) if opcode in ("add", "multiply") else kind
+
+    def halo(label: int, chosen: Chosen) -> int | None:
+        """A row of each of the others."""
+        if label != d:
+            return 0
+        row = chosen.tiling(labels).local(i.shape).size // tile_size(size, chosen.axes[d].count)
+        return row * (chosen.axes[d].count - 1) * byte_size(inner)
+
+    def local(p: Partitioner, i: Instruction, parts: list[Part], shape: Shape, chosen: Chosen) -> Instruction:
+        array, start = parts[0], parts[1].local
+        if d not in chosen.axes:
+            return p.emit(i, shape, [array.local, start])
+        axis, tile, build = chosen.axes[d], shape.dimensions[d], p.build
+        x = p.masked(array, [d], build.scalar_constant(least, kind))
+        combiner = i.attributes["to_apply"]
+        if inner != kind:
+            x, combiner = build.convert(x, inner), p.work.combiner(opcode, inner)
+        zero = build.scalar_constant(least, inner)
+        low, high = (tile - 1, 0) if forward else (0, tile - 1)
+        rows = [WindowDimension(tile, 1, low, high) if e == d else row for e, row in enumerate(window)]
+        mine = p.emit(i, shape.with_type(inner), [x, zero], window=Window(tuple(rows)), to_apply=combiner)
+        last = tile - 1 if forward else 0
+        begin = [last if e == d else 0 for e in labels]
+        total = build.slice(mine, begin, [last + 1 if e == d else n for e, n in enumerate(shape.dimensions)])
+        totals = p.all_gather(total, d, array.tiling.groups([d]))
+        begins = [axis.count - place if forward else -1 - place for place in axis.places]
+        others = p.within(totals, d, begins, axis.count, zero)
+        before = build.reduce(others, zero, [d], combiner)
+        if start.opcode != "constant" or start.literal.number != least:
+            first = build.convert(start, inner) if inner != kind else start
+            more = build.broadcast(first, (), before.shape.dimensions) if before.shape.rank else first
+            before = build.binary(opcode, more, before)
+        spread = build.broadcast(before, [e for e in labels if e != d], shape.dimensions)
+        made = build.binary(opcode, spread, mine)
+        return build.convert(made, kind) if inner != kind else made
+
+    return p.divided(i, values, Axes((labels, ()), (labels,), halo=halo), local)
+
+
 def _select_and_scatter(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    """Dimensions without windows are independent."""
-    labels = tuple([d if row.is_trivial else None for d, row in enumerate(_window(i))])
-    return p.divided(i, values, Axes((labels, labels, ()), (labels,)))
+    """Dimensions without windows are independent, and whole windows where they lie side by side."""
+    sizes = i.operands[1].shape.dimensions
+    labels: list[int | None] = []
+    divides: dict[int, int] = {}
+    for d, (row, size, count) in enumerate(zip(_window(i), i.shape.dimensions, sizes, strict=True)):
+        apart = row == WindowDimension(row.size, row.stride) and row.size <= row.stride and row.stride * count == size
+        labels.append(d if row.is_trivial or apart else None)
+        if not row.is_trivial:
+            divides[d] = count
+    axes = tuple(labels)
+    return p.divided(i, values, Axes((axes, axes, ()), (axes,), divides=divides))
 
 
 # ---- sorts

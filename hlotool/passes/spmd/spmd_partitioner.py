@@ -18,14 +18,16 @@ class SpmdPartitioner:
 
     What an instruction's ``sharding`` says is where its result is; one without is divided as its operands are, where
     that is cheap.  Parameters and results have the shapes of their tiles; what has no sharding is on every device.
-    What cannot be divided is computed as a whole by every device, which is noted with the bytes that it moves.
-    Refused are infeed, outfeed, send and recv, and custom calls with side effects.
+    A dot one of whose operands would be gathered to `windowed-from` bytes or more is a loop, in which tiles go round
+    the devices while others are multiplied.  What cannot be divided is computed as a whole by every device, which is
+    noted with the bytes that it moves.  Refused are infeed, outfeed, send and recv, and custom calls with side effects.
     """
 
     name: ClassVar[str] = "spmd-partitioner"
     changes_program: ClassVar[bool] = True
     budget: ClassVar[float] = 200  # halos, masks and tables of numbers
     partitions: int = 0
+    windowed_from: int = 268_435_456
 
     def run(self, module: Module, log: DecisionLog) -> bool:
         if self.partitions < 1:
@@ -33,6 +35,6 @@ class SpmdPartitioner:
         if not log.allow():
             return False
         old = module.entry.root
-        partition_module(module, self.partitions, log)
+        partition_module(module, self.partitions, log, self.windowed_from)
         log.rewrite("partition", old, module.entry.root, "what each device does", devices=self.partitions)
         return True

@@ -21,13 +21,17 @@ __all__ = ["Work", "Writer"]
 
 @dataclass(slots=True)
 class Work:
-    """What is known while a module is partitioned among `devices`, of which there are `replicas` such sets."""
+    """What is known while a module is partitioned among `devices`, of which there are `replicas` such sets.
+
+    Operands of products that would be gathered to `passed_from` bytes are passed on in tiles; none where it is None.
+    """
 
     module: Module
     devices: int
     replicas: int
     log: DecisionLog
     channel: int
+    passed_from: int | None
     combiners: dict[tuple[str, str], Computation] = field(default_factory=dict)
     written: dict[Hashable, Any] = field(default_factory=dict)
     named: set[Instruction] = field(default_factory=set)
