@@ -559,6 +559,19 @@ ROWS: list[tuple[str, str, str]] = [
     ("dot-zero",
      "c = f32[] constant(0)\na = f32[3,4] broadcast(c), dimensions={}\n"
      "ROOT r = f32[3,5] dot(a, p0:f32[4,5]), lhs_contracting_dims={1}, rhs_contracting_dims={0}", ""),
+    ("dot-of-bytes",
+     "a = s32[3,4] convert(p0:u8[3,4])\nb = s32[4,5] convert(p1:s8[4,5])\n"
+     "ROOT r = s32[3,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "dot(p0, p1)"),
+    ("dot-of-bytes",
+     "a = s32[3,2] convert(p0:u8[3,2])\nb = s32[2,2] constant({{1,-128},{127,4}})\n"
+     "ROOT r = s32[3,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+     "dot(p0, constant())"),
+    ("dot-of-bytes",
+     "a = s32[3,2] convert(p0:u8[3,2])\nb = s32[2,2] constant({{1,-129},{127,4}})\n"
+     "ROOT r = s32[3,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", ""),
+    ("dot-of-bytes",
+     "a = s32[3,4] convert(p0:s16[3,4])\nb = s32[4,5] convert(p1:s8[4,5])\n"
+     "ROOT r = s32[3,5] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", ""),
     ("sort-equal",
      "a = f32[8,4] broadcast(p0:f32[4]), dimensions={1}\nROOT r = f32[8,4] sort(a), dimensions={0}, to_apply=less",
      "broadcast{1}(p0)"),

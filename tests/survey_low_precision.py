@@ -1,7 +1,7 @@
 """Products and convolutions in few bits beside f32: how many times as fast are they?
 
-    python tests/survey_low_precision.py [decode] [products] [convolutions] [--cpu tiles,host,x86-64-v3] [--threads 1]
-        [--seconds 0.5] [--size 4096]
+    python tests/survey_low_precision.py [decode] [products] [convolutions] [nodes] [--cpu tiles,host,x86-64-v3]
+        [--threads 1] [--seconds 0.5] [--size 4096]
 
 A line per computation and processor: the time of f32 in microseconds, and by how much each other type is faster (below
 1: slower).  All of a line run in turns in this process; times are lower quartiles.  ``tiles`` is this processor with
@@ -11,7 +11,9 @@ last.
 
 Where ONNX Runtime is installed (with onnx, to make its models), lines of ``tiles``, and of the first processor named
 otherwise, have its times of the same work, too: MatMulNBits, MatMulInteger and ConvInteger, beside hlotool's of the
-same types: ``ort`` is how many times as long it takes.
+same types: ``ort`` is how many times as long it takes.  ``nodes`` are models of one quantised node with constant
+weights, as quantised models have them, imported by hlotool and run by both: QLinearMatMul, QLinearConv (a scale for
+each channel, and a bias), MatMulInteger and ConvInteger; ``off`` is by how much a result differs at most.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -111,9 +114,8 @@ def times(runs: Sequence[Run], seconds: float) -> list[float]:
     return [float(np.quantile(own, 0.25)) for own in taken]
 
 
-def peer(node: str, sizes: Sequence[Sequence[int]], types: Sequence[Any], threads: int, **attributes: Any) -> Run:
-    """A run of one node of ONNX, whose operands are inputs (those of `types` that are arrays: constants)."""
-    import onnxruntime
+def one_node(node: str, sizes: Sequence[Sequence[int]], types: Sequence[Any], **attributes: Any) -> bytes:
+    """A model of one node, whose operands are inputs (those of `types` that are arrays: constants)."""
     from onnx import TensorProto, helper, numpy_helper
 
     kinds = {np.float32: TensorProto.FLOAT, np.uint8: TensorProto.UINT8, np.int8: TensorProto.INT8}
@@ -123,18 +125,84 @@ def peer(node: str, sizes: Sequence[Sequence[int]], types: Sequence[Any], thread
     constants = [numpy_helper.from_array(t, name) for name, t in zip(names, types, strict=True)
                  if isinstance(t, np.ndarray)]  # fmt: skip
     result = TensorProto.FLOAT if node == "MatMulNBits" else TensorProto.INT32
+    result = TensorProto.UINT8 if node.startswith("QLinear") else result
     graph = helper.make_graph(
         [helper.make_node(node, names, ["y"], domain="com.microsoft" if node == "MatMulNBits" else "", **attributes)],
         "g", [helper.make_tensor_value_info(name, kinds[kind], size) for name, kind, size in given],
         [helper.make_tensor_value_info("y", result, None)], constants,
     )  # fmt: skip
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    model: bytes = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    return model
+
+
+def session_of(model: bytes, threads: int) -> Any:
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    feeds = {name: np.ones(size, kind) for name, kind, size in given}
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def peer(node: str, sizes: Sequence[Sequence[int]], types: Sequence[Any], threads: int, **attributes: Any) -> Run:
+    """A run of `one_node`."""
+    session = session_of(one_node(node, sizes, types, **attributes), threads)
+    feeds = {
+        f"i{number}": np.ones(size, kind)
+        for number, (kind, size) in enumerate(zip(types, sizes, strict=False)) if not isinstance(kind, np.ndarray)
+    }  # fmt: skip
     return lambda: session.run(None, feeds)
+
+
+def quantised_nodes() -> list[tuple[str, tuple[int, ...], bytes]]:
+    """Models of one node with their titles and the shapes of their inputs, of u8."""
+    generator = np.random.default_rng(2)
+    found: list[tuple[str, tuple[int, ...], bytes]] = []
+
+    def scale(size: Any = None) -> Any:
+        return np.asarray(generator.uniform(0.001, 0.01, size), np.float32)
+
+    def weights(*shape: int) -> Any:
+        return generator.integers(-127, 128, shape).astype(np.int8)
+
+    zero, middle = np.asarray(0, np.int8), np.asarray(128, np.uint8)
+    for m, k, n in ((1, 1024, 1024), (64, 512, 512), (256, 768, 3072), (512, 512, 512), (1024, 1024, 1024)):
+        w, rows, title = weights(k, n), (m, k), f"{m}x{k}x{n}"
+        found.append((f"MatMulInteger {title}", rows, one_node("MatMulInteger", [rows], [np.uint8, w])))
+        operands = [np.uint8, scale(), middle, w, scale(), zero, np.asarray(0.5, np.float32), middle]
+        found.append((f"QLinearMatMul {title}", rows, one_node("QLinearMatMul", [rows], operands)))
+    images = ((56, 64, 64, 3, 1, 1), (28, 128, 128, 3, 1, 1), (14, 256, 256, 3, 1, 1), (56, 64, 256, 1, 1, 1),
+              (28, 256, 512, 1, 2, 1), (112, 32, 32, 3, 1, 32), (28, 192, 192, 3, 1, 192), (28, 128, 128, 3, 1, 4))
+    for pixels, inputs, outputs, window, stride, groups in images:
+        w, size = weights(outputs, inputs // groups, window, window), (1, inputs, pixels, pixels)
+        given: dict[str, Any] = {"pads": [window // 2] * 4, "strides": [stride] * 2, "group": groups}
+        bias = generator.integers(-500, 500, outputs).astype(np.int32)
+        operands = [np.uint8, scale(), middle, w, scale(outputs), np.zeros(outputs, np.int8),
+                    np.asarray(0.2, np.float32), middle, bias]  # fmt: skip
+        title = f"{window}x{window} {inputs}>{outputs} of {pixels}^2 /{stride} in {groups}"
+        found.append((f"QLinearConv {title}", size, one_node("QLinearConv", [size], operands, **given)))
+        if groups == 1 and window == 3:
+            found.append((f"ConvInteger {title}", size, one_node("ConvInteger", [size], [np.uint8, w], **given)))
+    return found
+
+
+def measure_nodes(label: str, machine: Machine, arguments: argparse.Namespace) -> None:
+    from hlotool.onnx import import_model, read_model
+
+    ratios = []
+    for title, size, model in quantised_nodes():
+        array = np.random.default_rng(3).integers(0, 256, size).astype(np.uint8)
+        module = import_model(read_model(model)).module
+        executable = compile_module(module, machine=machine, threads=arguments.threads)
+        session = session_of(model, arguments.threads)
+        runs: list[Run] = [partial(executable, array), partial(session.run, None, {"i0": array})]
+        found, wanted = (np.asarray(run()[0]).astype(np.int64) for run in runs)
+        own, other = times(runs, arguments.seconds)
+        ratios.append(other / own)
+        off = int(np.abs(found - wanted).max())
+        print(f"{f'{label} {title}':52}{own * 1e6:9.0f} us  ort {other / own:6.2f}  off {off}", flush=True)
+    mean = float(np.exp(np.mean(np.log(ratios))))
+    print(f"{label} nodes: ORT takes {mean:.2f} times as long in the geometric mean of {len(ratios)}", flush=True)
 
 
 def has_peer() -> bool:
@@ -157,7 +225,10 @@ def line(title: str, names: Sequence[str], runs: Sequence[Run], seconds: float, 
 
 def measure(part: str, label: str, machine: Machine, arguments: argparse.Namespace, peers: bool) -> None:
     threads, seconds, size = arguments.threads, arguments.seconds, arguments.size
-    if part == "decode":
+    if part == "nodes":
+        if peers:
+            measure_nodes(label, machine, arguments)
+    elif part == "decode":
         for turned in (False, True):
             for m in (1, 4, 16):
                 runs = [compiled(decode(m, size, size, "f32", size, turned), machine, threads, constants=True)]
@@ -197,7 +268,7 @@ def measure(part: str, label: str, machine: Machine, arguments: argparse.Namespa
 
 
 def main() -> None:
-    parts = ("decode", "products", "convolutions")
+    parts = ("decode", "products", "convolutions", "nodes")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*parts, []])
     parser.add_argument("--cpu", default="tiles,host,x86-64-v3")

@@ -230,3 +230,22 @@ def test_functions_of_many_programs_are_compiled_once(tmp_path: Any) -> None:
     assert len(once) == 3
     for text, code in zip(texts[:2], once[1:], strict=True):
         assert compiled([text], host()) == [code]
+
+
+@pytest.mark.parametrize("orders", [*itertools.product(ORDERS, ORDERS)])
+@pytest.mark.parametrize("result", ["f32", "f16"])
+def test_f16_numbers_are_made_wide(result: str, orders: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    """In the order in which they lie; a narrow result is rounded once."""
+    rng = np.random.default_rng(3)
+    whole = rng.integers(-8, 9, (70, 96)), rng.integers(-8, 9, (96, 47))
+    lhs, rhs = (in_order(array.astype(np.float16), order) for array, order in zip(whole, orders, strict=True))
+    lhs[3, 5] = np.inf
+    (lm, lk), (rk, rn) = ([stride // 2 for stride in array.strides] for array in (lhs, rhs))
+    spec = view((), 70, 47, 96, (lm, lk), (rk, rn), (47, 1), ("f16", "f16", result, "f32"))
+    kernel = emit_dot("dot", spec, host())
+    assert any("bf16x3_multiply" in helper.definitions for helper in kernel.helpers)
+    out, _ = guarded((70, 47), np.dtype(result.replace("f", "float")))
+    run_kernel(kernel, host(), [memory(lhs), memory(rhs), out], 1)
+    with np.errstate(invalid="ignore"):
+        wanted = (lhs.astype(np.float32) @ rhs.astype(np.float32)).astype(out.dtype)
+    np.testing.assert_array_equal(out, wanted)

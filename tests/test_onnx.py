@@ -20,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import hlotool  # noqa: E402
 import hlotool.onnx.backend as backend  # noqa: E402
+from hlotool.driver import optimise  # noqa: E402
 from hlotool.ir import InputError, ParseError, UnsupportedError  # noqa: E402
 from hlotool.onnx import import_model, read_model  # noqa: E402
 from hlotool.onnx.model import model_of  # noqa: E402
@@ -170,6 +171,59 @@ def test_what_would_take_the_bound_for_the_size_is_refused() -> None:
     proto = model([node("NonZero", ["x"], ["n"]), node("Cast", ["n"], ["f"], to=F), node("ReduceMean", ["f"], ["y"])])
     with pytest.raises(UnsupportedError, match="an input whose size depends on values"):
         ran(proto, X)
+
+
+# ---- quantised products
+
+
+def whole(kind: str, *shape: int, seed: int) -> Any:
+    low, high = (0, 256) if kind == "u1" else (-128, 128)
+    return np.random.default_rng(seed).integers(low, high, shape).astype(kind)
+
+
+ZEROS = [  # of both matrices; constants, or inputs of the model
+    (0, 0, False), (131, 0, False), (131, 7, False), (131, 128, True), (whole("u1", 5, seed=3), 7, True),
+    (9, whole("u1", 6, seed=4), False), (whole("u1", 5, seed=3), whole("u1", 6, seed=4), True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("constants", [False, True])
+@pytest.mark.parametrize(("left", "right", "given"), ZEROS)
+def test_zero_points_are_taken_off_sums_of_bytes(left: Any, right: Any, given: bool, constants: bool) -> None:
+    a, b = whole("u1", 5, 40, seed=1), whole("u1", 40, 6, seed=2)
+    points = {"za": np.asarray(left, "u1"), "zb": np.asarray(right, "u1")}
+    inputs = {"a": a, **({} if constants else {"b": b}), **(points if given else {})}
+    weights = {name: one for name, one in {"b": b, **points}.items() if name not in inputs}
+    proto = model(
+        [node("MatMulInteger", ["a", "b", "za", "zb"], ["y"])],
+        [info(name, one.shape, TensorProto.UINT8) for name, one in inputs.items()],
+        [info("y", None, TensorProto.INT32)], [constant(name, one, "u1") for name, one in weights.items()],
+    )  # fmt: skip
+    za, zb = (np.asarray(one, np.int32) for one in (left, right))
+    wanted = (a.astype(np.int32) - (za[:, None] if za.ndim else za)) @ (b.astype(np.int32) - zb)
+    (found,) = ran(proto, *inputs.values())
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, wanted)
+    products = [i for i in optimise(import_model(model_of(proto)).module).instructions() if i.opcode == "dot"]
+    assert {operand.shape.element_type for product in products for operand in product.operands} <= {"u8", "s8"}
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize(("zero", "weight_zero"), [(0, 0), (77, 0), (77, 128), (77, [5, 128, 0, 255])])
+def test_convolutions_meet_zero_points_beyond_the_border(zero: int, weight_zero: Any, group: int) -> None:
+    x, w = whole("u1", 2, 4, 5, 6, seed=1), whole("u1", 4, 4 // group, 3, 2, seed=2)
+    proto = model(
+        [node("ConvInteger", ["x", "w", "zx", "zw"], ["y"], pads=[1, 0, 2, 1], strides=[2, 1], group=group)],
+        [info("x", x.shape, TensorProto.UINT8)], [info("y", None, TensorProto.INT32)],
+        [constant("w", w, "u1"), constant("zx", zero, "u1"), constant("zw", weight_zero, "u1")],
+    )  # fmt: skip
+    points = np.asarray(weight_zero, np.int32)
+    image = np.pad(x.astype(np.int32) - zero, [(0, 0), (0, 0), (1, 2), (0, 1)])
+    kernel = w.astype(np.int32) - (points[:, None, None, None] if points.ndim else points)
+    windows = np.lib.stride_tricks.sliding_window_view(image, (3, 2), (2, 3))[:, :, ::2]
+    apart = windows.reshape(2, group, 4 // group, *windows.shape[2:])
+    wanted = np.einsum("bgchwij,gocij->bgohw", apart, kernel.reshape(group, 4 // group, *kernel.shape[1:]))
+    np.testing.assert_array_equal(ran(proto, x)[0], wanted.reshape(2, 4, *wanted.shape[3:]))
 
 
 # ---- graphs in graphs

@@ -37,7 +37,16 @@ from hlotool.harness.application.energy import Reading, joules_between, read_ene
 from hlotool.harness.application.measure import Figures, Result, measure_configuration
 from hlotool.harness.application.pareto import nothing_beats
 from hlotool.harness.application.predict import Expectation, expect, figures_for, kernels_to_tune
-from hlotool.harness.application.replica import DATABASE, Application, bound, error_of, machine_for, make_case
+from hlotool.harness.application.quantised import make_quantised
+from hlotool.harness.application.replica import (
+    DATABASE,
+    Application,
+    bound,
+    error_of,
+    load_application,
+    machine_for,
+    make_case,
+)
 from hlotool.harness.application.search import Entry as Measured
 from hlotool.harness.application.search import Row, Settings, _next, entry_of, search
 from hlotool.harness.application.space import Configuration, Knob, Space, configuration_of
@@ -135,11 +144,47 @@ def test_configurations_share_the_cores() -> None:
 
 def test_the_space_is_printed_and_says_what_is_not_there(hlotool: Run) -> None:
     done = hlotool("optimise-app", DIGITS, "--space")
-    assert "precision int8: not available: it takes inputs to calibrate with" in done.stdout
+    assert "precision int8: not available: it takes inputs to calibrate with: --calibrate FILE" in done.stdout
     found = check_json(hlotool("optimise-app", DIGITS, "--space", "--format", "json").stdout)
     assert {knob["name"] for knob in found["knobs"]} == set(Configuration().json())
     done = hlotool("optimise-app", DIGITS, "-o", "out", "--precision", "int8")
-    assert (done.returncode, "the module that quantise writes" in done.stderr) == (2, True)
+    assert (done.returncode, "--calibrate FILE" in done.stderr) == (2, True)
+
+
+def test_integers_are_made_of_inputs(tmp_path: Path) -> None:
+    """Products that would cost too much stay; where none is left there is a reason."""
+    generator = np.random.default_rng(5)
+    text = ROWS.replace("f32[4,8]", "f32[4,64]").replace("f32[8,3]", "f32[64,48]").replace("f32[4,3]", "f32[4,48]")
+    weights = {"w": generator.standard_normal((64, 48)).astype(np.float32) / 8}
+    application = Application(entries={"run": text}, weights={"run": weights})
+    (tmp_path / "application").write_bytes(pickle.dumps(application))
+    np.savez(tmp_path / "in.npz", x=generator.standard_normal((4, 64)).astype(np.float32))
+    folder, files = str(tmp_path), [str(tmp_path / "in.npz")]
+    make_case(folder, 0, {}, 0, by_evaluator=False)
+    assert "1 of 1 products are of integers" in make_quantised(folder, files, 0.1)
+    integers = load_application(folder, "int8").modules()["run"]
+    (dot,) = (one for one in integers.instructions() if one.opcode == "dot")
+    assert {operand.shape.element_type for operand in dot.operands} == {"s8"}
+    chosen = Configuration(precision="int8")
+    found = measure_configuration(folder, chosen, 0.0, 60.0, 0.1, energy=False)
+    assert (found.status, found.reason) == ("measured", "")
+    assert found.error is not None
+    assert 0 < found.error <= 0.1
+    assert expect(folder, chosen, [1]).seconds[1] > 0
+    assert "no product can be of integers with an error of at most 1e-06" in make_quantised(folder, files, 1e-6)
+    refused = measure_configuration(folder, chosen, 0.0, 60.0, 1e-6, energy=False)
+    assert (refused.status, "no product can be of integers" in refused.reason) == ("refused", True)
+
+
+def test_integers_are_chosen_where_they_are_asked_for(hlotool: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.hlo").write_text(ROWS)
+    np.savez(tmp_path / "in.npz", x=np.ones((4, 8), np.float32), w=np.ones((8, 3), np.float32))
+    given = ("optimise-app", tmp_path / "rows.hlo", "--calibrate", tmp_path / "in.npz")
+    assert "f16, int8 (" in hlotool(*given, "--space").stdout
+    done = hlotool(*given, "--space", "--precision", "bf16")
+    assert (done.returncode, "--calibrate is for int8" in done.stderr) == (2, True)
+    done = hlotool(*given, tmp_path / "rows.hlo", "-o", tmp_path / "out")
+    assert (done.returncode, "--calibrate goes with one FILE" in done.stderr) == (2, True)
 
 
 def test_what_nothing_beats() -> None:

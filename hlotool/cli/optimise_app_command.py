@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import click
 import numpy.typing as npt
@@ -29,9 +29,18 @@ from hlotool.harness.application.batching import own_batch, with_batch
 from hlotool.harness.application.energy import read_energy
 from hlotool.harness.application.measure import cores_here
 from hlotool.harness.application.pareto import GOALS
-from hlotool.harness.application.replica import DATABASE, Application, bound, machine_for, make_case, tuning_for
+from hlotool.harness.application.quantised import make_quantised
+from hlotool.harness.application.replica import (
+    DATABASE,
+    Application,
+    bound,
+    load_application,
+    machine_for,
+    make_case,
+    tuning_for,
+)
 from hlotool.harness.application.search import Settings, best_of, search
-from hlotool.harness.application.space import PRECISIONS, UNAVAILABLE, Configuration, Knob, Space
+from hlotool.harness.application.space import INT8, PRECISIONS, UNAVAILABLE, Configuration, Knob, Space
 from hlotool.harness.application.tuning import Tuner, known_entries
 from hlotool.harness.archive import from_bits
 from hlotool.harness.children import ChildDied, Children, TimeLimit
@@ -57,6 +66,7 @@ from hlotool.version import __version__
 
 __all__ = ["command"]
 
+_T = TypeVar("_T")
 _TUNED_FOR = ("latency", "throughput")
 """Goals for which kernels are tuned: how quick they are."""
 
@@ -70,6 +80,7 @@ class AppOptions:
     goal: str
     budget: float
     accuracy: float
+    calibrate: tuple[str, ...]
     batches: tuple[int, ...]
     over: tuple[str, ...]
     weights: str | None
@@ -104,13 +115,11 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str | None
 
 
 def _precisions(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    words = _list(context, parameter, value) or tuple(PRECISIONS)
+    words = _list(context, parameter, value)
     for word in words:
         if word not in PRECISIONS:
-            why = UNAVAILABLE.get(f"precision {word}")
-            known = f"there are {', '.join(PRECISIONS)}"
-            raise click.BadParameter(f"{word} is not available: {why or known}", context, parameter)
-    return tuple(name for name in PRECISIONS if name in words or name == "f32")
+            raise click.BadParameter(f"{word} is none; there are {', '.join(PRECISIONS)}", context, parameter)
+    return tuple(name for name in PRECISIONS if name in words or name == "f32") if words else ()
 
 
 def _targets(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
@@ -160,6 +169,10 @@ def _targets(context: click.Context, parameter: click.Parameter, values: Sequenc
     help=f"Precisions to try besides f32: {', '.join(PRECISIONS)}. [default: all]",
 )
 @click.option(
+    "--calibrate", multiple=True, type=click.Path(exists=True), metavar="FILE",
+    help="With int8: inputs of one run to calibrate with, as for quantise; again for more, or a folder of archives.",
+)
+@click.option(
     "--cpu", "targets", callback=_targets, multiple=True, metavar="NAME",
     help="Processors to compile for, as for compile, which this one has to be like; 'host' is this one.",
 )
@@ -193,6 +206,9 @@ def command(**given: Any) -> None:
     says what was predicted and what was measured, and whether it was: measured, predicted only, refused, wrong or
     failed.  For latency and throughput a quarter of the time goes to tuning the kernels of the best one so far.
 
+    The precision int8 takes inputs to calibrate with (--calibrate): products are of integers, as quantise makes them,
+    but for those without which the error would be above --accuracy.
+
     DIR gets hlotool.toml with the choice, library/ (see build), image/ (a container image as the OCI lays it out, with
     a server), pareto.svg, pareto.json, tuning.jsonl (the database of tuned kernels: what was found, what that of
     hlotool tune has for these processors, and what hlotool brings along), and journal.jsonl, from which a search that
@@ -201,6 +217,7 @@ def command(**given: Any) -> None:
     \b
         hlotool optimise-app model.hlo -o app/ --goal throughput --budget 10min
         hlotool optimise-app model.hlo -o app/ --batch-over x.0 --batch 1,8,32
+        hlotool optimise-app model.hlo -o app/ --calibrate inputs/ --accuracy 5e-2
         skopeo copy oci:app/image docker://registry.example/model
     """
     options = AppOptions(**given)
@@ -208,6 +225,12 @@ def command(**given: Any) -> None:
         raise click.UsageError("--batch goes with --batch-over, which says what has a batch")
     if options.inputs is not None and len(options.files) > 1:
         raise click.UsageError("--inputs goes with one FILE")
+    if options.calibrate and len(options.files) > 1:
+        raise click.UsageError("--calibrate goes with one FILE")
+    if INT8 in options.precisions and not options.calibrate:
+        raise click.UsageError(f"--precision {INT8} is not available: {UNAVAILABLE[INT8]}")
+    if options.calibrate and options.precisions and INT8 not in options.precisions:
+        raise click.UsageError(f"--calibrate is for {INT8}, which --precision leaves out")
     if options.output is None and not options.show_space:
         raise click.UsageError("give a folder for what is chosen: -o DIR")
     application, sources = _loaded(options)
@@ -222,11 +245,11 @@ def command(**given: Any) -> None:
             "an image takes a C compiler for its server: install one (cc), or pip install 'hlotool[build]' (zig), or "
             "do without one: --no-image"
         )
-    found = _searched(options, application, sources, space)
+    found, chosen = _searched(options, application, sources, space)
     if found.chosen is None:
         _nothing_works(found)
         return
-    files = _written(options, sources, found)
+    files = _written(options, chosen, found)
     if options.form == "json":
         click.echo(json.dumps(report_json(found) | {"output": options.output, "files": files}, indent=1))
     else:
@@ -278,11 +301,12 @@ def _space(options: AppOptions, modules: Sequence[Module]) -> Space:
     batch = own.pop()
     counts = [1 << n for n in range(cores.bit_length()) if 1 << n < cores]
     levels = tuple(f"O{digit}" for digit in dict.fromkeys(options.levels))
+    precisions = options.precisions or tuple(name for name in PRECISIONS if name != INT8 or options.calibrate)
     return Space(
         cores=cores,
         knobs=(
             Knob(name="level", values=levels, meaning="passes, as of compile -O"),
-            Knob(name="precision", values=options.precisions, meaning="of products, or of all values; sums are f32"),
+            Knob(name="precision", values=precisions, meaning="of products, or of all values; sums are f32"),
             Knob(name="target", values=options.targets, meaning="processor, as of compile --cpu"),
             Knob(
                 name="batch", values=tuple(dict.fromkeys((batch, *options.batches))),
@@ -304,14 +328,15 @@ def _show_space(space: Space, form: str) -> None:
         return
     for knob in space.knobs:
         say(f"{knob.name}: {', '.join(map(str, knob.values))} ({knob.meaning})")
-    for name, why in UNAVAILABLE.items():
+    for name, why in space.unavailable.items():
         say(f"{name}: not available: {why}")
     say(f"{space.json()['configurations']} configurations on {space.cores} cores")
 
 
 def _searched(
     options: AppOptions, application: Application, sources: Mapping[str, Source], space: Space
-) -> Found:
+) -> tuple[Found, Mapping[str, Source]]:
+    """The search, and the modules that the chosen configuration begins with."""
     settings = Settings(
         goal=options.goal, budget=options.budget, accuracy=options.accuracy, seconds=options.seconds,
         limit=options.limit,
@@ -330,23 +355,31 @@ def _searched(
         "space": space.json(),
         "asked": {
             name: getattr(options, name)
-            for name in ("goal", "accuracy", "over", "weights", "inputs", "seed", "reference", "seconds")
+            for name in ("goal", "accuracy", "over", "weights", "inputs", "calibrate", "seed", "reference", "seconds")
         },
     }
     with tempfile.TemporaryDirectory(prefix="hlotool-") as folder, progress() as tell:
         (Path(folder) / "application").write_bytes(pickle.dumps(application))
         for batch in space.values("batch"):
             tell(f"the numbers that are wanted, batch {batch}" if batch else "the numbers that are wanted")
-            _make_case(folder, int(batch), given, options)
+            _in_child(options, make_case, folder, int(batch), given, options.seed, options.reference == "evaluate")
+        if INT8 in space.values("precision"):
+            tell("integers of 8 bits")
+            said = _in_child(options, make_quantised, folder, options.calibrate, options.accuracy)
+            say(f"note: {INT8}: {said}", err=True)
         if options.restart:
             journal_path.unlink(missing_ok=True)
             (root / DATABASE).unlink(missing_ok=True)
         journal = Journal.open(journal_path, about, "--restart begins anew")
         tuner = None if options.no_tuning else _tuner(options, folder, space, tell)
         rows = search(folder, space, settings, journal, tell, tuner)
+        chosen = best_of(rows, options.goal)
+        if chosen is not None and chosen.configuration.precision == INT8:
+            integers = load_application(folder, INT8).modules()
+            sources = {name: Source(one.file, one.sha256, integers[name]) for name, one in sources.items()}
     usual = next(row for row in rows if row.configuration == space.usual)
-    return Found(name=_name(options), settings=settings, space=space, rows=tuple(rows), usual=usual,
-                 chosen=best_of(rows, options.goal))  # fmt: skip
+    found = Found(name=_name(options), settings=settings, space=space, rows=tuple(rows), usual=usual, chosen=chosen)
+    return found, sources
 
 
 def _tuner(options: AppOptions, folder: str, space: Space, tell: Callable[[str], None]) -> Tuner | None:
@@ -367,11 +400,11 @@ def _tuner(options: AppOptions, folder: str, space: Space, tell: Callable[[str],
     return Tuner(folder, options.limit, keep, tell) if options.goal in _TUNED_FOR else None
 
 
-def _make_case(folder: str, batch: int, given: Mapping[str, Any], options: AppOptions) -> None:
-    """In a child process, as the code of FILE itself may do anything."""
+def _in_child(options: AppOptions, work: Callable[..., _T], *arguments: Any) -> _T:
+    """What `work` gives, in a child process, as the code of FILE itself may do anything."""
     with Children(1, max(600.0, options.budget)) as children:
         try:
-            children.submit(make_case, folder, batch, given, options.seed, options.reference == "evaluate").result()
+            return children.submit(work, *arguments).result()
         except ChildDied as death:
             raise ExecutionError(f"the program itself dies: {death.said or death.code}") from None
         except TimeLimit as late:

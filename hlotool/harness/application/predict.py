@@ -66,7 +66,7 @@ def kernels_to_tune(folder: str, configuration: Configuration) -> list[Subject]:
 
 
 def _forecasts(folder: str, configuration: Configuration, threads: int) -> list[Forecast]:
-    application = load_application(folder)
+    application = load_application(folder, configuration.precision)
     machine = machine_for(configuration.target, threads)
     performance = performance_of(_calibrated_as(configuration.target, machine), threads).performance
     return [

@@ -23,7 +23,7 @@ from hlotool.driver.specialise import bind
 from hlotool.evaluate import evaluate
 from hlotool.harness.application.batching import Arrays, Case, case_of, with_batch
 from hlotool.harness.application.energy import Reading, joules_between, read_energy
-from hlotool.harness.application.space import Configuration
+from hlotool.harness.application.space import INT8, Configuration
 from hlotool.harness.resident import measure_resident
 from hlotool.ir import ExecutionError, Module, UnsupportedError, literal
 from hlotool.lazy_dataclass import dataclass
@@ -33,7 +33,7 @@ from hlotool.text.parser import parse
 
 __all__ = [
     "DATABASE", "Application", "Job", "Report", "bound", "error_of", "load_application", "machine_for", "make_case",
-    "run_replica", "tuning_for",
+    "place_of", "run_replica", "tuning_for",
 ]  # fmt: skip
 
 _SAMPLES = 2000
@@ -91,8 +91,16 @@ def bound(module: Module, weights: Mapping[str, npt.NDArray[Any]]) -> Module:
     return bind(module, {name: literal(array) for name, array in weights.items()})
 
 
-def load_application(folder: str) -> Application:
-    found: Application = pickle.loads((Path(folder) / "application").read_bytes())
+def place_of(folder: str, precision: str) -> Path:
+    """Where the application of a precision is, in its folder: the one in integers has modules of its own."""
+    return Path(folder) / (f"application.{INT8}" if precision == INT8 else "application")
+
+
+def load_application(folder: str, precision: str = "f32") -> Application:
+    """The application that a precision begins with; UnsupportedError where there is none of integers."""
+    found: Application | str = pickle.loads(place_of(folder, precision).read_bytes())
+    if isinstance(found, str):
+        raise UnsupportedError(found)
     return found
 
 
@@ -164,7 +172,7 @@ def run_replica(job: Job) -> Report:
     machine = machine_for(chosen.target, chosen.threads)  # as a library has it: a process on few cores sees less cache
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job.cores)
-    application = load_application(job.folder)
+    application = load_application(job.folder, chosen.precision)
     cases: dict[str, Case] = pickle.loads((Path(job.folder) / f"case{chosen.batch}").read_bytes())
     programs: list[tuple[Executable, Arrays]] = []
     worst = 0.0

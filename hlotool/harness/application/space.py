@@ -10,7 +10,10 @@ from typing import Any
 from hlotool.ir import InputError
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["PRECISIONS", "UNAVAILABLE", "Configuration", "Knob", "Space", "configuration_of"]
+__all__ = ["INT8", "PRECISIONS", "UNAVAILABLE", "Configuration", "Knob", "Space", "configuration_of"]
+
+INT8 = "int8"
+"""The precision whose modules are made of inputs to calibrate with (`quantised`)."""
 
 PRECISIONS: Mapping[str, str] = {
     "f32": "",
@@ -18,14 +21,15 @@ PRECISIONS: Mapping[str, str] = {
     "f16-products": "change-precision{to=f16}",
     "bf16": "change-precision{to=bf16,scope=values}",
     "f16": "change-precision{to=f16,scope=values}",
+    INT8: "",
 }
 """Precisions and the passes that make them: products of narrow operands, or all values narrow.  Interface and sums
-stay f32."""
+stay f32.  No pass makes integers: their modules are others."""
 
 UNAVAILABLE: Mapping[str, str] = {
-    "precision int8": "it takes inputs to calibrate with: give the module that quantise writes as FILE",
+    INT8: "it takes inputs to calibrate with: --calibrate FILE",
 }
-"""Values that users ask for, and why they cannot be chosen."""
+"""Precisions that cannot be chosen as things are, and what they take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,10 +99,16 @@ class Space:
             if found.threads * found.replicas <= self.cores:
                 yield found
 
+    @property
+    def unavailable(self) -> dict[str, str]:
+        """What is no value of a knob, and why not."""
+        missing = UNAVAILABLE.keys() - set(self.values("precision"))
+        return {f"precision {name}": why for name, why in UNAVAILABLE.items() if name in missing}
+
     def json(self) -> dict[str, Any]:
         return {
             "cores": self.cores,
             "knobs": [{"name": k.name, "values": list(k.values), "meaning": k.meaning} for k in self.knobs],
-            "unavailable": dict(UNAVAILABLE),
+            "unavailable": self.unavailable,
             "configurations": sum(1 for _ in self.configurations()),
         }

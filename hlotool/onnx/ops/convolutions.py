@@ -12,14 +12,15 @@ import numpy
 import hlotool.numpy as np
 from hlotool.ir.attributes import ConvDimensionNumbers, Window, WindowDimension
 from hlotool.numpy.array import Array
+from hlotool.numpy.padding import pad
 from hlotool.numpy.trace import apply
 from hlotool.onnx.lowering import Context, Refused, lowering
 from hlotool.onnx.ops.indexing import interpolated
 from hlotool.onnx.ops.pieces import constant, in_f32
-from hlotool.onnx.ops.products import wide_integers
+from hlotool.onnx.ops.products import centred, wide_integers, zero_point
 from hlotool.onnx.ops.windows import per_dimension, window_padding
 
-__all__ = ["convolved"]
+__all__ = ["integer_convolution"]
 
 Sizes = Sequence[int]
 
@@ -51,6 +52,42 @@ def convolved(
     return _convolution(x, w, window, group)
 
 
+def integer_convolution(
+    c: Context, x: Array, x_zero: Array | None, w: Array, w_zero: Array | None, *, auto_pad: str,
+    dilations: Sizes | None, group: int, kernel_shape: Sizes | None, pads: Sizes | None, strides: Sizes | None,
+) -> Array:  # fmt: skip
+    """A convolution of integers less their zero points, in s32; weights may have one for each channel.
+
+    The zero point of the input is taken off the sums, so that products are of integers of eight bits: where windows
+    reach beyond the input they meet it, too.
+    """
+    w, w_zero = centred(c, w, _zero_of_channels(w, w_zero))
+    x_zero = zero_point(c, x_zero)
+    given: dict[str, Any] = {"dilations": dilations, "group": group, "kernel_shape": kernel_shape, "strides": strides}
+    if w_zero is not None or x_zero is None or w.ndim != x.ndim:
+        left, right = wide_integers(x, x_zero), wide_integers(w, w_zero)
+        return convolved(left, right, auto_pad=auto_pad, pads=pads, **given)
+    count = x.ndim - 2
+    stride, dilation = per_dimension(strides, count), per_dimension(dilations, count)
+    around = window_padding(auto_pad, pads, x.shape[2:], w.shape[2:], stride, dilation)
+    if any(one < 0 for pair in around for one in pair):
+        return convolved(wide_integers(x, x_zero), wide_integers(w, None), auto_pad=auto_pad, pads=pads, **given)
+    point = np.reshape(x_zero, ())
+    bordered = pad(x, [(0, 0), (0, 0), *around], constant_values=point) if any(map(any, around)) else x
+    wide = np.astype(w, numpy.int32)
+    total = convolved(np.astype(bordered, numpy.int32), wide, auto_pad="NOTSET", pads=None, **given)
+    held, axes = c.known(w), tuple(range(1, w.ndim))
+    sums = np.sum(wide, axis=axes, dtype=numpy.int32) if held is None else constant(
+        held.astype(numpy.int32).sum(axes, numpy.int32)
+    )
+    return total - np.reshape(sums, (-1, *(1,) * count)) * np.astype(point, numpy.int32)
+
+
+def _zero_of_channels(w: Array, zero: Array | None) -> Array | None:
+    """A zero point for each of the first dimension of weights, such that it broadcasts."""
+    return zero if zero is None or zero.size == 1 else np.reshape(zero, (-1, *(1,) * (w.ndim - 1)))
+
+
 def _with_bias(found: Array, bias: Array | None) -> Array:
     return found if bias is None else found + np.reshape(bias, (-1, *(1,) * (found.ndim - 2)))
 
@@ -74,9 +111,9 @@ def conv_integer(
     auto_pad: str = "NOTSET", dilations: Sizes | None = None, group: int = 1, kernel_shape: Sizes | None = None,
     pads: Sizes | None = None, strides: Sizes | None = None,
 ) -> Array:  # fmt: skip
-    return convolved(
-        wide_integers(x, x_zero), wide_integers(w, w_zero, 0), auto_pad=auto_pad, dilations=dilations, group=group,
-        kernel_shape=kernel_shape, pads=pads, strides=strides,
+    return integer_convolution(
+        c, x, x_zero, w, w_zero, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
+        pads=pads, strides=strides,
     )  # fmt: skip
 
 

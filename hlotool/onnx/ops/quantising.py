@@ -18,9 +18,9 @@ from hlotool.numpy.dtypes import hlo_type
 from hlotool.numpy.trace import apply
 from hlotool.onnx.lowering import Context, Refused, lowering, normal_axes
 from hlotool.onnx.ops.casting import cast_to
-from hlotool.onnx.ops.convolutions import convolved
+from hlotool.onnx.ops.convolutions import integer_convolution
 from hlotool.onnx.ops.pieces import constant, in_f32, number
-from hlotool.onnx.ops.products import wide_integers
+from hlotool.onnx.ops.products import as_columns, as_rows, integer_products
 from hlotool.onnx.tensors import dtype_of_tensor
 
 __all__: list[str] = []
@@ -113,28 +113,15 @@ def _requantised(total: Array, factor: Array, zero: Array, dtype: numpy.dtype[An
     return quantised(np.astype(total, numpy.float32) * factor, constant(1, "f4"), zero, dtype)
 
 
-def _row(value: Array, x: Array) -> Array:
-    """A number for each row of matrices."""
-    if value.size == 1:
-        return np.reshape(value, ())
-    return np.reshape(value, (*value.shape, 1)) if value.ndim == 1 else value
-
-
-def _column(value: Array) -> Array:
-    return np.reshape(value, ()) if value.size == 1 else value
-
-
 @lowering("QLinearMatMul")
 def qlinear_matmul(
     c: Context, a: Array, a_scale: Array, a_zero: Array, b: Array, b_scale: Array, b_zero: Array, y_scale: Array,
     y_zero: Array,
 ) -> Array:  # fmt: skip
-    left = np.astype(a, numpy.int32) - _row(np.astype(a_zero, numpy.int32), a)
-    right = np.astype(b, numpy.int32) - _column(np.astype(b_zero, numpy.int32))
-    total = np.matmul(left, right)
+    total = integer_products(c, a, a_zero, b, b_zero)
     scales = [np.astype(one, numpy.float32) for one in (a_scale, b_scale, y_scale)]
-    factor = _row(scales[0], a) * _column(scales[1]) / _row(scales[2], total)
-    return _requantised(total, factor, _row(y_zero, total), y_zero.dtype)
+    factor = as_rows(scales[0]) * as_columns(scales[1]) / as_rows(scales[2])
+    return _requantised(total, factor, as_rows(y_zero), y_zero.dtype)
 
 
 @lowering("QLinearConv")
@@ -144,9 +131,9 @@ def qlinear_conv(
     group: int = 1, kernel_shape: Sequence[int] | None = None, pads: Sequence[int] | None = None,
     strides: Sequence[int] | None = None,
 ) -> Array:  # fmt: skip
-    total = convolved(
-        wide_integers(x, x_zero), wide_integers(w, w_zero, 0), auto_pad=auto_pad, dilations=dilations, group=group,
-        kernel_shape=kernel_shape, pads=pads, strides=strides,
+    total = integer_convolution(
+        c, x, x_zero, w, w_zero, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape,
+        pads=pads, strides=strides,
     )  # fmt: skip
     channels = (-1, *(1,) * (x.ndim - 2))
     if bias is not None:

@@ -36,6 +36,7 @@ from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import Place
 from hlotool.codegen.llvm.elements import (
     Arithmetic,
+    Element,
     arithmetic,
     element,
     multiplies_bf16x3,
@@ -141,7 +142,9 @@ class _Dot:
         """Choose between the kinds of tiles, and whether they work on pairs."""
         lhs, rhs, _, sums = self.types
         inner = self._runs_along_terms()
-        if multiplies_bf16x3(lhs, rhs, sums, self.machine) and self._serves_bf16x3():
+        wide_lhs, wide_rhs = ("f32" if kind == "f16" else kind for kind in (lhs, rhs))
+        if multiplies_bf16x3(wide_lhs, wide_rhs, sums, self.machine) and self._serves_bf16x3():
+            self._widen()
             return self._emit_bf16x3()
         large = min(self.m, self.k) >= _PAIRED
         if multiplies_byte_tiles(lhs, rhs, sums, self.machine) and not inner and large:
@@ -254,7 +257,7 @@ class _Dot:
         microkernel = TILE_REGISTERS if tiles else VECTORS
         out = self.c
         if out.column != out.element.bytes and n > 1:
-            self.c = self._dense_result()
+            self.c = self._dense_result(out.element)
         deep = k > blocking.block_depth(machine, usual, arithmetic)
         packing, piece = self._pack_right(usual, tile, deep, tiles)
         self._pack_left(tile, deep and not piece)
@@ -263,17 +266,21 @@ class _Dot:
             piece = blocking.terms_at_a_time(replace(product, tile=usual), microkernel, machine)
             product = replace(product, piece=piece)
         self._add(product, microkernel)
+        self._unpack(out)
+
+    def _unpack(self, out: Matrix) -> None:
+        """Copy the result to where it belongs, if it is somewhere else."""
         if self.c is not out:
             outer = map(Axis, self.operands.batch, self.c.batch, out.batch)
-            down, across = Axis(m, self.c.row, out.row), Axis(n, self.c.column, out.column)
+            down, across = Axis(self.m, self.c.row, out.row), Axis(self.n, self.c.column, out.column)
             self.operands.unpack(outer, down, across, self.c.place, out.place)
 
-    def _dense_result(self) -> Matrix:
+    def _dense_result(self, element: Element) -> Matrix:
         """Room for a result whose columns lie side by side."""
-        size = self.c.element.bytes
+        size = element.bytes
         item = self.m * self.n * size
         use = "result with columns side by side"
-        place = self.operands.scratch.take(math.prod(self.operands.batch) * item, self.c.element, use)
+        place = self.operands.scratch.take(math.prod(self.operands.batch) * item, element, use)
         return Matrix(place=place, batch=dense_strides(self.operands.batch, item), row=self.n * size, column=size)
 
     def _pack_right(self, usual: TileShape, tile: TileShape, deep: bool, tiles: bool) -> tuple[Packing | None, int]:
@@ -338,6 +345,7 @@ class _Dot:
         m, n, k, a, b, batch = self.m, self.n, self.k, self.a, self.b, self.operands.batch
         numbers = k * (m * math.prod(own(batch, a)) + n * math.prod(own(batch, b)))
         plain = not self.has_prologue and self.c.column == self.c.element.bytes
+        plain = plain and (self._sums_in_place() or self.epilogue is None)
         plain = plain and a.element.bytes in (a.row, a.terms[0]) and b.element.bytes in (b.column, b.terms[0])
         enough, asked = min(m, n) >= LINES and k >= 2 * CHUNK, self.machine.choices.split_f32
         if asked is not None:
@@ -357,11 +365,25 @@ class _Dot:
             return 0
         return max(1, min(self.machine.choices.split_group or bf16x3.GROUP, most // size, items * panels // 8))
 
+    def _sums_in_place(self) -> bool:
+        """Whether sums can be added up in the result."""
+        return self.c.element.storage == self.arithmetic.type
+
+    def _widen(self) -> None:
+        """Make f16 operands f32 numbers, in the order in which they lie."""
+        wide = self.arithmetic.element
+        if self.a.element.storage != wide.storage:
+            self.a = self.operands.widened("wide_lhs", self.a, self.m, self.k, wide)
+        if self.b.element.storage != wide.storage:
+            self.b = _turned(self.operands.widened("wide_rhs", _turned(self.b), self.n, self.k, wide))
+
     def _emit_bf16x3(self) -> None:
         """A product of f32 numbers in bf16 parts: both matrices are copied, to blocks."""
         from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, bf16x3_tiles
 
-        operands, group = self.operands, self._panels_to_split()
+        operands, group, out = self.operands, self._panels_to_split(), self.c
+        if not self._sums_in_place():
+            self.c = self._dense_result(self.arithmetic.element)
         left, copy_left = operands.split("lhs", _turned(self.a), self.m, self.k, right=False)
         right, copy_right = operands.split("rhs", self.b, self.n, self.k, right=True, group=group, called=group > 0)
         step = copy_left if group else bf16x3.both(operands.unit, f"split_{operands.name}", copy_left, copy_right)
@@ -379,3 +401,4 @@ class _Dot:
             packing=Packing(copy_right.function, 1, group) if group else None,
         )
         self._add(product, bf16x3_tiles(Bf16x3(PART, left.ranges, left.tasks, right.ranges, right.tasks)))
+        self._unpack(out)

@@ -160,6 +160,14 @@ class Operands:
         )))
         return Matrix(place=place, batch=batch, row=pitch, terms=(kind.bytes,))
 
+    def widened(self, label: str, source: Matrix, rows: int, terms: int, kind: Element) -> Matrix:
+        """Copy a left operand, or a right one turned, to another type; rows or terms lie side by side as they do."""
+        if source.row != source.element.bytes:
+            return self.spread(label, source, rows, terms, kind)
+        turned = replace(source, row=source.terms[0], terms=(source.row,))
+        copy = self.spread(label, turned, terms, rows, kind)
+        return replace(copy, row=copy.terms[0], terms=(copy.row,))
+
     def split(
         self, label: str, source: Matrix, lines: int, terms: int, *, right: bool, group: int = 0, called: bool = False,
         together: bool = False,

@@ -348,8 +348,41 @@ def sort_equal(instruction: Instruction, operands: list[Instruction], rewriter: 
     return rewriter.make("tuple", instruction.shape, *operands) if instruction.shape.is_tuple else operands[0]
 
 
+@rule("dot(left, right)", reads="convert constant")
+def dot_of_bytes(instruction: Instruction, left: Instruction, right: Instruction, rewriter: Rewriter) -> Rewritten:
+    """A dot in s32 of what was converted from integers of eight bits is a dot of these, with the same sums."""
+    wide = {left.shape.element_type, right.shape.element_type} & {"s32"}
+    if instruction.shape.element_type != "s32" or not wide or "algorithm" in instruction.attributes:
+        return None
+    kinds = [_byte_type(operand) for operand in (left, right)]
+    if None in kinds:
+        return None
+    narrow = [_as_bytes(rewriter, o, kind) for o, kind in zip((left, right), kinds, strict=True) if kind]
+    return rewriter.make("dot", instruction.shape, *narrow, **instruction.attributes)
+
+
+def _byte_type(operand: Instruction) -> str | None:
+    """The integers of eight bits, or less, that an operand consists of."""
+    kind = (operand.operands[0] if operand.opcode == "convert" else operand).shape.element_type
+    if ELEMENT_TYPES[kind].is_integer and ELEMENT_TYPES[kind].bits <= 8:
+        return kind
+    if operand.opcode != "constant" or operand.literal.elided or kind != "s32" or not operand.shape.size:
+        return None
+    values = operand.literal.value()
+    low, high = int(values.min()), int(values.max())
+    return "s8" if low >= -128 and high < 128 else "u8" if low >= 0 and high < 256 else None
+
+
+def _as_bytes(rewriter: Rewriter, operand: Instruction, kind: str) -> Instruction:
+    if operand.shape.element_type == kind:
+        return operand
+    if operand.opcode == "convert":
+        return operand.operands[0]
+    return rewriter.constant(operand.literal.value().astype(ELEMENT_TYPES[kind].dtype), kind)
+
+
 RULES: tuple[Rule, ...] = (
     reduce_ones, reduce_empty, reduce_twice, reduce_of_reshape, reduce_of_transpose, reduce_broadcast,
     reduce_of_negated, divide_by_softmax_sum, dot_empty, dot_outer, sort_one, reduce_of_reverse, reduce_of_pad,
-    reduce_of_scaled, dot_negated, dot_zero, sort_equal,
+    reduce_of_scaled, dot_negated, dot_zero, dot_of_bytes, sort_equal,
 )  # fmt: skip
