@@ -46,7 +46,7 @@ from hlotool.harness.tune import Budget, Journal, Local, Plan, Subject, add_entr
 from hlotool.harness.tune.model import Model
 from hlotool.harness.tune.space import changes
 from hlotool.harness.tune.subjects import kind_of
-from hlotool.harness.tune.trial import Setting
+from hlotool.harness.tune.trial import Check, Setting
 from hlotool.inspect.files import write_file
 from hlotool.ir import ExecutionError, InputError, Module, UnsupportedError
 from hlotool.runtime.tuning import Tuning, target_key, tuning_of
@@ -478,16 +478,41 @@ def test_a_search_killed_five_times_ends_the_same(tmp_path: Path) -> None:
 
 def _search(lab: FakeLab | None = None, journal: Path | None = None, **options: object):
     head = {"seed": 0}
-    return search(SUBJECTS, lab or FakeLab(), Budget(trials=40), Plan(), Journal.open(journal, head), **options)
+    return search(SUBJECTS, lab or FakeLab(), Budget(trials=80), Plan(), Journal.open(journal, head), **options)
 
 
 def test_a_search_goes_on_after_candidates_that_crash_and_hang() -> None:
     result = _search()
     words = {one.word for one in result.tries}
     assert {"faster", "no gain", "crashed", "wrong"} <= words
-    assert len(result.tries) == 40
+    assert len(result.tries) == 80
     assert result.found
     assert all(0.01 < one.gain < 1 for one in result.found)
+
+
+class _Beside(FakeLab):
+    """One choice helps one kernel and hurts the other, which another choice helps only beside a third one."""
+
+    def distinct(self, subject: Subject, changes: object) -> list[tuple[str, int]]:
+        return [("steps", 2), ("tile_rows", 4), ("fetch_terms", 8), ("pack_left", 1)]
+
+    def check(self, subject: Subject, candidates: list) -> list:
+        return [Check("ok", exact=True) for _ in candidates]
+
+    def _time(self, subject: Subject, values: dict) -> float:
+        rows = 0.8 if "tile_rows" in values else 1.0
+        steps = (0.9 if rows < 1 else 1.01) if "steps" in values else 1.0
+        fetch = (0.5 if subject is SUBJECTS[0] else 1.3) if "fetch_terms" in values else 1.0
+        return rows * steps * fetch * (1.5 if "pack_left" in values else 1.0)
+
+
+def test_a_search_goes_by_what_choices_did_for_this_kernel() -> None:
+    """What other kernels lost much by, and what this one did though others gained by it, comes at the end."""
+    result = search(SUBJECTS[:2], _Beside(), Budget(trials=24), Plan(), Journal.open(None, {}))
+    tried = [one.change for one in result.tries if one.subject == 1 and len(one.change) == 1]
+    assert [change[0][0] for change in tried] == ["fetch_terms", "tile_rows", "steps", "fetch_terms", "pack_left"]
+    found = [sorted(one.values) for one in result.found]
+    assert found == [["fetch_terms", "steps", "tile_rows"], ["steps", "tile_rows"]]
 
 
 def test_exact_searches_choose_no_knob_that_changes_sums() -> None:

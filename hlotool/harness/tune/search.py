@@ -1,10 +1,11 @@
 """The search itself: whose turn it is, which candidates are tried, and what is kept in the end.
 
 A kernel has its turn by the time that it takes in a run, the less the longer nothing was gained there.  In a turn some
-candidates, each one choice away from the best so far, or two where all of one were tried, are checked, and those that
-are right are timed against it.  At the end what was found for each kernel is timed once more against the untuned one,
-longer: only what is clearly quicker then is a result.  Nothing hangs on chance but what is drawn by the seed, and on
-time but what the journal has.
+candidates, each one or two choices away from the best so far, are checked, and those that are right are timed against
+it.  Which ones goes by what their choices gain: as they were timed for this kernel, against what was the best then, or
+else by the model.  So what nearly gained something is tried again beside another choice, and what lost much is left to
+the end.  What was found for each kernel is timed once more against the untuned one then, longer: only what is clearly
+quicker is a result.  Nothing hangs on chance but what is drawn by the seed, and on time but what the journal has.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ _LONGER = 4.0
 """How many times longer that is, if there is time."""
 _STARTS = 0.5
 """Seconds that a race takes beside its measurements."""
+_NEAR = 0.03
+"""A loss, as a logarithm of times, up to which a choice may gain something beside others."""
 _GAIN = 0.99
 """What a candidate's time has to be of that of the best so far: clearly less than this."""
 
@@ -107,21 +110,28 @@ class _State:
     best: dict[str, int] = field(default_factory=dict)
     exact: dict[frozenset[Change], bool] = field(default_factory=dict)
     tried: set[frozenset[Change]] = field(default_factory=set)
-
-    @property
-    def has_single(self) -> bool:
-        """Whether there are single choices to try: those of all subjects come ahead of pairs."""
-        return self.left is None or any(
-            self.best.get(change[0]) != change[1] and self._is_new((change,)) for change in self.left
-        )
+    gains: dict[Change, float] = field(default_factory=dict)
+    """What single choices gain, as logarithms of times, as far as they were timed; infinitely little where that did not
+    work."""
+    has_single: bool = True
+    """Whether there are single choices to try that may gain something: those of all subjects come ahead of pairs."""
 
     def candidates(self) -> list[tuple[Change, ...]]:
-        """The choices that can be added to the best so far, and were not tried with it: single ones, then any two."""
+        """The choices that can be added to the best so far, and were not tried with it: single ones, and any two."""
         other = [change for change in self.left or () if self.best.get(change[0]) != change[1]]
-        single = [(one,) for one in other if self._is_new((one,))]
-        if single:
-            return [*single]
-        return [two for two in combinations(other, 2) if two[0][0] != two[1][0] and self._is_new(two)]
+        steps: list[tuple[Change, ...]] = [(one,) for one in other]
+        steps += [two for two in combinations(other, 2) if two[0][0] != two[1][0]]
+        return [step for step in steps if self._is_new(step)]
+
+    def note(self, step: tuple[Change, ...], gain: float, kept: bool) -> None:
+        """A step gained so much, and is kept or not; other values of its knobs are held against it then."""
+        if len(step) == 1:
+            self.gains[step[0]] = gain
+        if kept:
+            self.gains |= dict.fromkeys(step, gain)
+            for change in self.gains:
+                if change[0] in dict(step):
+                    self.gains[change] -= gain
 
     def _is_new(self, step: tuple[Change, ...]) -> bool:
         return frozenset({**self.best, **dict(step)}.items()) not in self.tried
@@ -179,11 +189,13 @@ class _Search:
             every = changes(subject, self.plan.exact)
             found = self.ask({"distinct": subject.key}, lambda: self.lab.distinct(subject, every))
             state.left = [(str(name), int(value)) for name, value in found]
-        ranked = self._ranked(state)[:_TOGETHER]
+        ranked, _ = self._ranked(state)
+        ranked = ranked[:_TOGETHER]
         if self.budget.trials is not None:
             ranked = ranked[: self.budget.trials - len(self.tries)]
         candidates = [{**state.best, **dict(step)} for step in ranked]
         if not candidates:
+            state.has_single = False
             return False
         question = {"check": subject.key, "candidates": candidates}
         answers = self.ask(question, lambda: [_plain(one) for one in self.lab.check(subject, candidates)])
@@ -195,15 +207,28 @@ class _Search:
             if isinstance(answer, str) or answer["word"] != "ok":
                 word, _, why = answer.partition(":") if isinstance(answer, str) else (answer["word"], "", answer["why"])
                 self.tries.append(Try(subject=state.number, change=change, word=word, ratio=math.nan, why=why.strip()))
+                state.note(change, -math.inf, False)
                 continue
             state.exact[frozenset(candidate.items())] = bool(answer["exact"])
             gained |= self._race(state, change, {**state.best, **dict(change)})
+        _, state.has_single = self._ranked(state)
         return gained
 
-    def _ranked(self, state: _State) -> list[tuple[Change, ...]]:
-        """The candidates of a subject, the most promising first."""
-        ranks = {change: self.model.rank(state.subject, change) for change in state.left or ()}
-        return sorted(state.candidates(), key=lambda step: -sum(ranks[change] for change in step))
+    def _ranked(self, state: _State) -> tuple[list[tuple[Change, ...]], bool]:
+        """The candidates of a subject for its turn, the most promising first: single choices, or pairs if none of those
+        may gain something; and whether there are any such single ones."""
+        gains = {
+            change: state.gains[change] if change in state.gains else self.model.rank(state.subject, change)
+            for change in state.left or ()
+        }
+
+        def place(step: tuple[Change, ...]) -> tuple[bool, int, float]:
+            gain = sum(gains[change] for change in step)
+            return gain <= -_NEAR, len(step), -gain
+
+        ranked = sorted(((place(step), step) for step in state.candidates()), key=lambda row: row[0])
+        together = [step for at, step in ranked if at[:2] == ranked[0][0][:2]]
+        return together, bool(ranked) and ranked[0][0][:2] == (False, 1)
 
     def _race(self, state: _State, change: tuple[Change, ...], candidate: dict[str, int]) -> bool:
         """Time a candidate that is right; whether it is the best from now on.  One that another of the same turn has
@@ -226,6 +251,7 @@ class _Search:
         for one in change:
             self.model.learn(subject, one, -math.log(row["ratio"]) / len(change))
         faster = row["high"] < _GAIN
+        state.note(change, -math.log(row["ratio"]), faster)
         word = "faster" if faster else "no gain"
         self.tries.append(Try(subject=state.number, change=change, word=word, ratio=row["ratio"]))
         if faster:
