@@ -22,9 +22,12 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array
 from hlotool.onnx.static import Statics
 
-__all__ = ["LOWERINGS", "ML", "Context", "Nothing", "Refused", "Value", "find", "lowering", "normal_axes"]
+__all__ = [
+    "LOWERINGS", "ML", "PREVIEW_TRAINING", "Context", "Nothing", "Refused", "Value", "find", "lowering", "normal_axes",
+]  # fmt: skip
 
 ML = "ai.onnx.ml"
+PREVIEW_TRAINING = "ai.onnx.preview.training"
 
 Value: TypeAlias = Any
 """An `Array`, a list of values (a sequence), `Nothing` (an empty optional), or None (an input that is left out)."""

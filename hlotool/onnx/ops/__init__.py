@@ -12,6 +12,7 @@ from hlotool.onnx.ops import (
     indexing,
     linear,
     normalisation,
+    optimisers,
     ordering,
     pooling,
     products,
@@ -28,6 +29,6 @@ from hlotool.onnx.ops import (
 
 __all__ = [
     "activations", "casting", "control", "convolutions", "elementwise", "indexing", "linear", "normalisation",
-    "ordering", "pooling", "products", "quantising", "randomness", "recurrent", "reductions", "resampling", "shapes",
-    "signals", "trees", "words",
+    "optimisers", "ordering", "pooling", "products", "quantising", "randomness", "recurrent", "reductions",
+    "resampling", "shapes", "signals", "trees", "words",
 ]  # fmt: skip
