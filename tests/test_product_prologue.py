@@ -179,7 +179,8 @@ def test_an_array_that_the_operand_is_made_of_is_not_written_over() -> None:
     )
     made = parse(text)
     assert any(i.attributes.get("kind") == "kOutput" for i in optimise(made).instructions())
-    same_numbers(made, arguments=whole_numbers(made, 3), exact=False)
+    for machine in MACHINES:  # of which some have too few registers for all sums of both results
+        same_numbers(made, machine, whole_numbers(made, 3), exact=False)
 
 
 def test_weights_of_a_layer_in_a_loop() -> None:

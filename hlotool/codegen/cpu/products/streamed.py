@@ -60,7 +60,8 @@ def emit_streamed(name: str, fusion: Epilogue, scratch_slot: int) -> Kernel:
     unit = Unit(fusion.machine)
     kept = _kept(fusion, tracer.parts)
     copy = [] if kept is None else [_copy_job(tracer, fusion.product, fusion.product.operands[kept])]
-    jobs = [*copy, *_in_registers([*partial_jobs(tracer), job], fusion.machine)]
+    sums = [part for one in partial_jobs(tracer) for part in _in_registers(one, 1, fusion.machine)]
+    jobs = [*copy, *sums, *_in_registers(job, len(fusion.outputs), fusion.machine)]
     names = [name, *(f"s{number}_{name}" for number in range(1, len(jobs)))]
     steps = [emit_step(unit, n, [one], fusion.machine, scratch_slot) for n, one in zip(names, jobs, strict=True)]
     return finish_kernel(unit, steps, tracer.scratch, partial_uses(tracer.scratch))
@@ -130,13 +131,20 @@ def _copy_job(tracer: Tracer, dot: Instruction, operand: Instruction) -> Job:
     return Job(tracer, [store], [a for a in atoms if a.high])
 
 
-def _in_registers(jobs: Sequence[Job], machine: Machine) -> list[Job]:
-    """Jobs that have no more sums at a time than half of the registers hold, and ask for weights ahead."""
-    most = machine.registers // 2
+def _in_registers(job: Job, outputs: int, machine: Machine) -> list[Job]:
+    """A job, of so many outputs, in parts with no more sums at a time than half of the registers hold, which ask for
+    weights ahead.
+
+    All outputs of an element are written by the same part, as one may lie where another reads that element.
+    """
+    most, each = machine.registers // 2, len(job.stores) // outputs
     return [
-        replace(job, stores=job.stores[start : start + most], ahead=ELEMENTS_AHEAD)
-        for job in jobs for start in range(0, len(job.stores), most)
-    ]
+        replace(
+            job, ahead=ELEMENTS_AHEAD,
+            stores=[one for first in range(0, len(job.stores), each) for one in job.stores[first : first + each][part]],
+        )
+        for part in (slice(start, start + most) for start in range(0, each, most))
+    ]  # fmt: skip
 
 
 def _apart(job: Job) -> frozenset[Atom]:
