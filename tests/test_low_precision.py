@@ -24,6 +24,7 @@ from hlotool.codegen.cpu.products.blocking import STRIP_BYTES, STRIP_COLUMNS, ST
 from hlotool.codegen.machine import Machine, host, named
 from hlotool.driver import compile_module, optimise
 from hlotool.driver.specialise import bind
+from hlotool.evaluate import evaluate
 from hlotool.ir import Module, element_type, literal
 from hlotool.text.parser import parse
 from hlotool.text.printer import print_module
@@ -343,3 +344,16 @@ def test_what_a_product_reads_keeps_whole_bytes() -> None:
     log = DecisionLog()
     optimise(stored(made, numbers(made)), "default", log)
     assert [one.rule for one in log if one.pass_name == "sub-byte-packing"] == ["whole-bytes"]
+
+
+@pytest.mark.parametrize("between", ["u16", "pred", "s16", "u32", "f32"])
+def test_dots_keep_conversions_that_change_numbers(between: str) -> None:
+    """-1 as u16 is 65535, and as pred 1: a product of the bytes ahead of the conversion would be another one."""
+    module = parse(
+        f"HloModule m\n\nENTRY e {{\n a = s8[4,8] parameter(0)\n b = s8[8,4] parameter(1)\n x = s32[4,8] convert(a)\n"
+        f" y = {between}[8,4] convert(b)\n"
+        " ROOT d = s32[4,4] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}"
+    )
+    generator = np.random.default_rng(0)
+    arrays = [generator.integers(-5, 5, shape).astype(np.int8) for shape in ((4, 8), (8, 4))]
+    np.testing.assert_array_equal(compile_module(module)(*arrays)[0], evaluate(module, arrays)[0])

@@ -633,13 +633,9 @@ def _put_back(found: Array, block: Array, ranges: tuple[tuple[int, int, int], ..
         padding.append(PaddingDimension(start, size - start - (count - 1) * step - 1, step - 1))
     if turned:
         block = apply("reverse", block, dimensions=tuple(turned))
-    spread = apply("pad", block, _scalar_like(block, 0), padding=tuple(padding))
+    spread = apply("pad", block, wrap(numpy.asarray(0, block.dtype)), padding=tuple(padding))
     inside = expand(wrap(numpy.asarray(True)), block.shape)
     return where(apply("pad", inside, wrap(numpy.asarray(False)), padding=tuple(padding)), spread, found)
-
-
-def _scalar_like(value: Array, number: Any) -> Array:
-    return wrap(numpy.asarray(number, value.dtype))
 
 
 def _combiner(value: Array, how: str) -> Computation:

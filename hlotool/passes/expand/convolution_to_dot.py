@@ -10,11 +10,11 @@ import numpy as np
 
 from hlotool.analysis.costs import costs_of
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import ConvDimensionNumbers, Instruction, Module, Window, array, element_type
+from hlotool.ir import ConvDimensionNumbers, Instruction, Module, Window, array
 from hlotool.ir.builder import Builder
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
-from hlotool.passes.simplify.algebra.conversion import holds_exactly
+from hlotool.passes.simplify.algebra.conversion import as_bytes, byte_type
 
 __all__ = ["ConvolutionToDot"]
 
@@ -47,10 +47,11 @@ def _features(convolution: Instruction) -> int:
 def _expand(build: Builder, convolution: Instruction) -> Instruction | None:
     if not _is_plain(convolution):
         return None
-    kinds = [_narrow(operand) for operand in convolution.operands]
+    kinds = [byte_type(operand) for operand in convolution.operands]
     if None in kinds:
         return None
-    image, kernel = (_as(build, o, kind) for o, kind in zip(convolution.operands, kinds, strict=True) if kind)
+    pairs = zip(convolution.operands, kinds, strict=True)
+    image, kernel = (as_bytes(build.constant, operand, kind) for operand, kind in pairs if kind)
     labels: ConvDimensionNumbers = convolution.attributes["dim_labels"]
     rows, weights = _rows(build, image, convolution), _weights(build, kernel, labels)
     features, pixels = _features(convolution), prod(convolution.shape.dimensions) // _features(convolution)
@@ -74,32 +75,6 @@ def _is_plain(convolution: Instruction) -> bool:
     odd = any(d.base_dilation > 1 or d.reversal for d in window)
     empty = convolution.shape.size == 0 or any(o.shape.size == 0 for o in convolution.operands)
     return costs_of(convolution).byte_rows and convolution.shape.element_type == "s32" and not (grouped or odd or empty)
-
-
-def _narrow(operand: Instruction) -> str | None:
-    """The type of eight bits, or less, that has all numbers of an operand."""
-    wide = operand.shape.element_type
-    whole = element_type(wide).is_integer
-    for source in (operand, *(operand.operands if operand.opcode == "convert" else ())):
-        kind: str = source.shape.element_type
-        # A conversion to fewer bits than sums have may wrap, as -1 does in u16; one to pred tells zeros from others.
-        same = holds_exactly(wide, kind) or (whole and element_type(wide).bits >= 32)
-        if element_type(kind).is_integer and element_type(kind).bits <= 8 and same:
-            return kind
-    if operand.opcode != "constant" or operand.literal.elided or not whole:
-        return None
-    values = operand.literal.value()
-    low, high = int(values.min()), int(values.max())
-    return "s8" if low >= -128 and high < 128 else "u8" if low >= 0 and high < 256 else None
-
-
-def _as(build: Builder, operand: Instruction, kind: str) -> Instruction:
-    """An operand as numbers of the type that `_narrow` says."""
-    if operand.shape.element_type == kind:
-        return operand
-    if operand.opcode == "convert":
-        return operand.operands[0]
-    return build.constant(operand.literal.value().astype(element_type(kind).dtype), kind)
 
 
 def _rows(build: Builder, image: Instruction, convolution: Instruction) -> Instruction:

@@ -17,6 +17,7 @@ from hlotool.passes.fuse.fusion import fusible_computations
 
 __all__ = ["SubBytePacking"]
 
+
 @dataclass(frozen=True, slots=True)
 class SubBytePacking:
     """Stores constants of elements of four bits in half the bytes.

@@ -9,6 +9,7 @@ from hlotool.analysis.contraction import dot_dimensions, sum_type
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, array
 from hlotool.passes.framework.patterns import number, number_of
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
+from hlotool.passes.simplify.algebra.conversion import as_bytes, byte_type
 from hlotool.passes.simplify.algebra.movement import matching_dimensions
 
 __all__ = ["RULES", "is_identity", "reducer_opcode", "single_reducer"]
@@ -354,31 +355,11 @@ def dot_of_bytes(instruction: Instruction, left: Instruction, right: Instruction
     wide = {left.shape.element_type, right.shape.element_type} & {"s32"}
     if instruction.shape.element_type != "s32" or not wide or "algorithm" in instruction.attributes:
         return None
-    kinds = [_byte_type(operand) for operand in (left, right)]
+    kinds = [byte_type(operand) for operand in (left, right)]
     if None in kinds:
         return None
-    narrow = [_as_bytes(rewriter, o, kind) for o, kind in zip((left, right), kinds, strict=True) if kind]
+    narrow = [as_bytes(rewriter.constant, o, kind) for o, kind in zip((left, right), kinds, strict=True) if kind]
     return rewriter.make("dot", instruction.shape, *narrow, **instruction.attributes)
-
-
-def _byte_type(operand: Instruction) -> str | None:
-    """The integers of eight bits, or less, that an operand consists of."""
-    kind = (operand.operands[0] if operand.opcode == "convert" else operand).shape.element_type
-    if ELEMENT_TYPES[kind].is_integer and ELEMENT_TYPES[kind].bits <= 8:
-        return kind
-    if operand.opcode != "constant" or operand.literal.elided or kind != "s32" or not operand.shape.size:
-        return None
-    values = operand.literal.value()
-    low, high = int(values.min()), int(values.max())
-    return "s8" if low >= -128 and high < 128 else "u8" if low >= 0 and high < 256 else None
-
-
-def _as_bytes(rewriter: Rewriter, operand: Instruction, kind: str) -> Instruction:
-    if operand.shape.element_type == kind:
-        return operand
-    if operand.opcode == "convert":
-        return operand.operands[0]
-    return rewriter.constant(operand.literal.value().astype(ELEMENT_TYPES[kind].dtype), kind)
 
 
 RULES: tuple[Rule, ...] = (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from hlotool.ir import ELEMENT_TYPES, Instruction
 from hlotool.ir.elementwise import ROUNDINGS
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
 
-__all__ = ["RULES", "holds_exactly"]
+__all__ = ["RULES", "as_bytes", "byte_type", "holds_exactly"]
 
 _MANTISSA_AND_EXPONENT = {"bf16": (8, 8), "f16": (11, 5), "f32": (24, 8), "f64": (53, 11)}
 """Significand bits (the hidden one counted) and exponent bits."""
@@ -29,6 +32,33 @@ def holds_exactly(wide: str, narrow: str) -> bool:
     if narrow in _MANTISSA_AND_EXPONENT and wide in _MANTISSA_AND_EXPONENT:
         return all(w >= n for w, n in zip(_MANTISSA_AND_EXPONENT[wide], _MANTISSA_AND_EXPONENT[narrow], strict=True))
     return False
+
+
+def byte_type(operand: Instruction) -> str | None:
+    """The integer type of eight bits, or less, that has all numbers of an operand of a sum of 32 bits."""
+    wide = operand.shape.element_type
+    whole = ELEMENT_TYPES[wide].is_integer
+    for source in (operand, *(operand.operands if operand.opcode == "convert" else ())):
+        kind: str = source.shape.element_type
+        # A conversion to fewer bits than sums have may wrap, as -1 does in u16; one to pred tells zeros from others.
+        same = holds_exactly(wide, kind) or (whole and ELEMENT_TYPES[wide].bits >= 32)
+        if ELEMENT_TYPES[kind].is_integer and ELEMENT_TYPES[kind].bits <= 8 and same:
+            return kind
+    if operand.opcode != "constant" or operand.literal.elided or not whole or not operand.shape.size:
+        return None
+    values = operand.literal.value()
+    low, high = int(values.min()), int(values.max())
+    return "s8" if low >= -128 and high < 128 else "u8" if low >= 0 and high < 256 else None
+
+
+def as_bytes(constant: Callable[[Any, str], Instruction], operand: Instruction, kind: str) -> Instruction:
+    """An operand as numbers of the type that `byte_type` says; `constant` makes one of an array and its type."""
+    if operand.shape.element_type == kind:
+        return operand
+    if operand.opcode == "convert":
+        return operand.operands[0]
+    return constant(operand.literal.value().astype(ELEMENT_TYPES[kind].dtype), kind)
+
 
 
 @rule("convert|bitcast-convert|copy(operand)")
