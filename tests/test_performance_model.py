@@ -161,6 +161,108 @@ ENTRY e {{
     assert waiting(4, 4000) == 0
 
 
+def test_narrow_elements_take_as_many_vectors_as_the_wide_ones_beside_them() -> None:
+    found = amounts_of("""HloModule narrow
+ENTRY e {
+  a = s8[4096] parameter(0)
+  b = f32[4096] parameter(1)
+  n = s8[4096] negate(a)
+  c = f32[4096] convert(n)
+  ROOT d = f32[4096] add(c, b)
+}""")
+    vectors = 4096 / V3.lanes(32)
+    assert found["vector"] == 3 * vectors
+    assert found["access"] >= 3.5 * vectors  # two loads, and a store
+
+
+def test_what_all_rows_need_is_read_again_for_each() -> None:
+    def accesses(operand: str) -> float:
+        return amounts_of(f"""HloModule rows
+ENTRY e {{
+  a = f32[50,64] parameter(0)
+  b = f32[{operand}] parameter(1)
+  c = f32[50,64] broadcast(b), dimensions={{{"0,1" if "," in operand else "1"}}}
+  ROOT d = f32[50,64] add(a, c)
+}}""")["access"]
+
+    assert accesses("64") == pytest.approx(accesses("50,64"), rel=0.05)
+
+
+def test_divisions_count_where_all_else_waits_for_them() -> None:
+    def waits(work: str) -> float:
+        return amounts_of(f"""HloModule quotients
+ENTRY e {{
+  a = f32[4096] parameter(0)
+  b = f32[4096] parameter(1)
+  c = f32[4096] divide(a, b)
+  ROOT d = f32[4096] {work}(c)
+}}""").get("division", 0.0)
+
+    assert waits("sqrt") > waits("negate") > 0
+    assert waits("sine") == 0
+
+
+def test_a_chain_of_operations_takes_its_time_once() -> None:
+    def latency(length: int, rows: int) -> float:
+        steps = "".join(f"  x{n + 1} = f32[{rows}] multiply(x{n}, x{n})\n" for n in range(length))
+        return amounts_of(f"""HloModule chained
+ENTRY e {{
+  x0 = f32[{rows}] parameter(0)
+{steps}  ROOT r = f32[{rows}] negate(x{length})
+}}""")["latency"]
+
+    assert latency(8, 100) >= latency(1, 100) + 7 * 4
+    assert latency(8, 5000) == latency(8, 100)
+
+
+def test_a_row_that_is_written_into_an_array_is_not_read() -> None:
+    found = amounts_of("""HloModule row
+ENTRY e {
+  a = f32[100,4000] parameter(0)
+  b = f32[1,4000] parameter(1)
+  i = s32[] parameter(2)
+  o = s32[] constant(0)
+  ROOT c = f32[100,4000] dynamic-update-slice(a, b, i, o)
+}""")
+    assert not any(name.startswith("update") for name in found)
+
+
+def test_what_a_long_kernel_wrote_first_is_far_from_it_at_its_end() -> None:
+    """A result of 1 MiB of a product that reads 8 MiB of weights beside it."""
+    text = """HloModule behind
+ENTRY e {
+  a = f32[256,2000] parameter(0)
+  w = f32[2000,1000] parameter(1)
+  p = f32[256,1000] dot(a, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  q = f32[256,1000] opt-barrier(p)
+  ROOT r = f32[256,1000] negate(q)
+}"""
+    machine = named("x86-64-v3,l1=48K,l2=2M,l3=32M")
+    kernels = predict(parse(text), machine=machine, threads=1, performance=built_in(machine, 1)).prediction.kernels
+    amounts = next(k.amounts for k in kernels if k.instruction.name == "r")
+    assert amounts["read L2"] > 1000
+    assert amounts["read L3"] > amounts["read L2"]
+
+
+def test_the_code_of_kernels_that_lie_side_by_side_is_found_together() -> None:
+    def found(count: int) -> float:
+        lines = "".join(f"  s{n} = f32[{n + 8}] parameter({n + 1})\n" for n in range(count))
+        lines += "".join(f"  x{n} = f32[{n + 8}] negate(s{n})\n" for n in range(count))
+        shapes = ", ".join(f"f32[{n + 8}]" for n in range(count))
+        names = ", ".join(f"x{n}" for n in range(count))
+        module = parse(f"""HloModule code
+ENTRY e {{
+  big = f32[30000000] parameter(0)
+{lines}  y = f32[30000000] negate(big)
+  ROOT r = ({shapes}, f32[30000000]) tuple({names}, y)
+}}""")
+        kernels = predict(module, machine=V3, threads=1, performance=built_in(V3, 1)).prediction.kernels
+        return sum(k.amounts.get("code memory", 0.0) for k in kernels)
+
+    assert found(1) > 0.9
+    assert found(6) < found(1) + 2
+
+
 def test_the_fit_finds_the_figures_that_made_the_times() -> None:
     truth = {"start": 20.0, "vector": 0.5, "read L2": 0.01}
     works = [{"start": 1.0, "vector": v, "read L2": b} for v in (1.0, 100.0, 9000.0) for b in (1.0, 1e4, 1e6)]

@@ -31,8 +31,8 @@ FIGURES: Mapping[str, str] = {
     "fork": "of handing tasks to other threads and waiting for them",
     "line": "of a kernel's code: one of LLVM IR, run once",
     "vector": "of arithmetic on a vector",
-    "division": "of divisions and the like of vectors, in the cycles planned for them",
-    "division of integers": "of those of vectors of integers, likewise",
+    "division": "of divisions and roots, in cycles for which all else has to wait for them",
+    "division of integers": "of quotients of integers, in the cycles planned for them",
     "half": "of arithmetic on vectors of f16 and bf16, likewise",
     "function exp": "of exponentials of vectors, likewise",
     "function log": "of logarithms, likewise",
@@ -45,6 +45,7 @@ FIGURES: Mapping[str, str] = {
     "scalar": "of arithmetic on single elements, likewise",
     "other": "of indices and what else is in a loop",
     "access": "of reading or writing a vector whose elements lie side by side",
+    "masked": "of the lanes of one that do not count, which are left out",
     "far access": "of reading one in a reduction along columns, each element in another line or page",
     "scattered load": "of reading one whose elements lie near each other, likewise",
     "scattered store": "of writing such a one, likewise",
@@ -54,14 +55,17 @@ FIGURES: Mapping[str, str] = {
     "indexed store": "of writing such a one, likewise",
     "scalar access": "of reading or writing a single element",
     "guarded": "of reading where a condition holds, likewise",
-    "combined": "of applying a reducer of several operations, likewise",
+    "combined": "of applying a reducer of several operations to vectors, likewise",
     "results": "of beginning and ending a reduction",
-    "waiting": "of an addition that waits for the one before",
-    "fill": "of a kernel that only writes a constant",
+    "latency": "of the longest chain of operations of a kernel, once, in cycles: small ones do not hide it",
+    "waiting": "of operations that wait for the one before, likewise, where nothing else is to do",
+    "fill": "of writing a byte where nothing is read or computed meanwhile",
     "horizontal": "of putting together the lanes of a reduction",
-    "trips": "of entering an innermost loop",
+    "trips": "of entering a loop",
+    "iteration": "of a trip of a loop: its counter and its branch",
     "product": "planned for copies of the operands of products, and for products that have no tiles",
     "tile": "of a product: of its result",
+    "tile run": "of a product: of a run of terms that lie evenly, in a tile",
     "tile step": "of a product: of the sum of a tile, in the cycles planned for it",
     "convolution": "planned for convolutions",
     "scatter": "planned for scatters",
@@ -145,18 +149,19 @@ class Sample:
 
 
 def fitted(samples: Sequence[Sample], prior: Mapping[str, float], trust: float = 1.0) -> dict[str, float]:
-    """The figures that explain the samples best: least squares of the logarithms of times, with less weight for what is
-    far off, near those of `prior`.
+    """The figures that explain the samples best: least squares of how far off predictions are, relative to the times,
+    with less weight for what is far off; near those of `prior`.
 
     `trust` is how many samples a figure of the prior counts like, one that is off by a factor of e being as bad as a
-    sample that is.  Figures stay above zero.  Gauss and Newton's steps, of Levenberg's length; the same samples always
-    give the same figures.
+    sample that is off by its own time.  Figures stay above zero.  Gauss and Newton's steps, of Levenberg's length; the
+    same samples always give the same figures.
     """
     names = list(prior)
     work = np.array([[s.amounts.get(name, 0.0) for name in names] for s in samples], float).reshape(-1, len(names))
     target = np.log([s.nanoseconds for s in samples])
     first = np.log([prior[name] for name in names])
-    found, damping = first.copy(), 1e-3
+    slower = float(np.median(target - np.log(work @ np.exp(first)))) if len(target) else 0.0
+    found, damping = first + slower, 1e-3  # errors of what is far too low have no slope
     value = _loss(work, target, first, found, trust)[0]
     for _ in range(_STEPS):
         _, residual, slope, weight = _loss(work, target, first, found, trust)
@@ -179,9 +184,12 @@ def fitted(samples: Sequence[Sample], prior: Mapping[str, float], trust: float =
 
 _STEPS = 300
 _MOST_DAMPING = 1e9
-_FAR = 0.4
-"""The logarithm of a ratio from which on a sample weighs less than its square: most are nearer, and a few that nothing
-here explains should not move the rest."""
+_FAR = 0.6
+"""The error from which on a sample weighs less than its square: most are nearer, and a few that nothing here explains
+should not move the rest."""
+
+_FARTHEST = 20.0
+"""The most that a prediction may be of a time, and keep its slope."""
 
 _Numbers = npt.NDArray[np.float64]
 
@@ -189,12 +197,13 @@ _Numbers = npt.NDArray[np.float64]
 def _loss(
     work: _Numbers, target: _Numbers, first: _Numbers, figures: _Numbers, trust: float
 ) -> tuple[float, _Numbers, _Numbers, _Numbers]:
-    """The loss at logarithms of figures; residuals, their slopes, and the weights of samples (Huber)."""
+    """The loss at logarithms of figures; errors, their slopes, and the weights of samples (Huber)."""
     terms = work * np.exp(figures)
     times = terms.sum(axis=1)
-    residual = np.log(times) - target
+    ratio = np.minimum(times / np.exp(target), _FARTHEST)
+    residual = ratio - 1
     size = np.abs(residual)
     loss = np.where(size <= _FAR, residual**2 / 2, _FAR * (size - _FAR / 2)).sum()
     weight = np.where(size <= _FAR, 1.0, _FAR / np.maximum(size, _FAR))
     total = float(loss + trust * ((figures - first) ** 2).sum() / 2)
-    return total, residual, terms / times[:, None], weight
+    return total, residual, terms * (ratio / times)[:, None], weight

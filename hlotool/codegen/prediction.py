@@ -71,6 +71,8 @@ class _Walk:
                     self.own[instruction] = _own(instruction, self.kernels.of[instruction], there)
         self.clock = 0.0
         self.used: dict[object, float] = {}
+        self.places: dict[object, float] = {}  # of code, in lines
+        self.code_lines = 0.0
         self.found: dict[Instruction, KernelPrediction] = {}
         self.unknown: dict[Instruction, None] = {}
 
@@ -100,35 +102,53 @@ class _Walk:
     def kernel(self, instruction: Instruction, looped: bool) -> dict[str, float]:
         """The work of a run of a kernel at this time."""
         own = self.own[instruction]
-        code = tuple(step.function for step in own.steps)
         amounts = dict(own.amounts)
         read = defaultdict[Value, float](float)
         written = defaultdict[Value, float](float)
         for operand, size in own.read.items():
-            self._divide(self.leaves.get(operand, ()), size, read)
+            if size:
+                self._divide(self.leaves.get(operand, ()), size, read)
         self._divide(self.leaves[instruction], own.written, written)
+        sizes = {storage: min(size, storage.size) for storage, size in {**read, **written}.items()}
+        total = sum(sizes.values())
+        blocks = {storage: _blocks(storage) for storage in sizes}
         for storage, moved in read.items():
-            for level, share in self._shares(storage):
+            for level, share in self._shares(blocks[storage], total):
                 _add(amounts, f"read {level}", moved * share)
-                if level != "L1" and moved:
-                    _add(amounts, f"array {level}", share)
-                    _add(amounts, f"lines {level}", share * min(_FIRST_LINES, moved / LINE))
+            self._fetch(blocks[storage], moved, amounts)
         for storage, moved in written.items():
-            for level, share in self._shares(storage):
+            for level, share in self._shares(blocks[storage], total):
                 _add(amounts, f"{'update' if storage in read else 'write'} {level}", moved * share)
-        touched = {**read, **written}
-        for level, share in _levels(self.clock - self.used.get(code, 0.0), self.machine):
-            if level != "L1":
-                _add(amounts, f"code {level}", share)
-                _add(amounts, f"code lines {level}", own.lines * share)
-        self.clock += sum(min(size, storage.size) for storage, size in touched.items())
-        for storage in touched:
-            for block in _blocks(storage):
-                self.used[block] = self.clock
-        self.used[code] = self.clock
+        self._fetch_code(own, amounts)
+        for touched in blocks.values():
+            for number, block in enumerate(touched, 1):
+                self.used[block] = self.clock + total * number / len(touched)
+        self.clock += total
         if self.threads == 1:
             return amounts
         return _split(amounts, own.steps, self.threads, lambda step: self.target.shares_step(step, looped))
+
+    def _fetch(self, blocks: Sequence[_Block], moved: float, amounts: dict[str, float]) -> None:
+        """Add what it takes until an array is there: the place of its page is found, and its first lines come."""
+        away = self.clock - max((self.used.get(block, 0.0) for block in blocks[:1]), default=self.clock)
+        for level, share in _levels(away, self.machine, _REACH):
+            if level != "L1":
+                _add(amounts, f"array {level}", share)
+                _add(amounts, f"lines {level}", share * min(_FIRST_LINES, moved / LINE))
+
+    def _fetch_code(self, own: _Own, amounts: dict[str, float]) -> None:
+        """Add what it takes until the code of a kernel is there.  Kernels lie one behind the other in the order of the
+        program: the page of one is often known from the one before."""
+        code = tuple(step.function for step in own.steps)
+        start = self.places.setdefault(code, self.code_lines)
+        if start == self.code_lines:
+            self.code_lines += own.lines
+        page = ("code", start // _PAGE_LINES)
+        for kind, key, amount in (("code", page, 1.0), ("code lines", code, own.lines)):
+            for level, share in _levels(self.clock - self.used.get(key, 0.0), self.machine, self.machine.l2 // 2):
+                if level != "L1":
+                    _add(amounts, f"{kind} {level}", share * amount)
+            self.used[key] = self.clock
 
     def _divide(self, values: tuple[Value, ...], size: float, moved: defaultdict[Value, float]) -> None:
         """Add the bytes that are moved of some values to the storage that these are in."""
@@ -138,19 +158,21 @@ class _Walk:
                 storage = value.storage()
                 moved[storage] += size * value.size / whole
 
-    def _shares(self, storage: Value) -> list[tuple[str, float]]:
-        """How much of an array is where."""
-        blocks = _blocks(storage)
-        times: dict[float, int] = {}
-        for block in blocks:
-            home, size, number = block
-            time = max(self.used.get(block, 0.0), self.used.get((home, _COARSE, number * size // _COARSE), 0.0))
-            times[time] = times.get(time, 0) + 1
+    def _shares(self, blocks: Sequence[_Block], total: float) -> list[tuple[str, float]]:
+        """How much of some blocks is where, for a kernel that goes through them while it touches `total` bytes."""
+        places = range(0, len(blocks), max(1, -(-len(blocks) // _SEEN)))
         found: dict[str, float] = {}
-        for time, count in times.items():
-            for level, share in _levels(max(self.clock - time, storage.size), self.machine):
-                _add(found, level, share * count / len(blocks))
+        for at in places:
+            home, size, number = block = blocks[at]
+            time = max(self.used.get(block, 0.0), self.used.get((home, _COARSE, number * size // _COARSE), 0.0))
+            away = self.clock + total * at / len(blocks) - time
+            for level, share in _levels(away, self.machine, self.machine.l2):
+                _add(found, level, share / len(places))
         return list(found.items())
+
+
+_Block = tuple[int, int, int]
+"""Of which home (the arena, or one array), its size in bytes, its number."""
 
 
 def _add(amounts: dict[str, float], name: str, amount: float) -> None:
@@ -158,10 +180,16 @@ def _add(amounts: dict[str, float], name: str, amount: float) -> None:
 
 
 _FIRST_LINES = 32
+_SEEN = 64
+"""Blocks of an array that are looked at, at most: the others lie between them."""
+_PAGE_LINES = 512
+"""Lines of LLVM IR whose code is a page, about."""
 _FINE, _COARSE = 256, 16 << 10
+_REACH = 2048 * 4096
+"""Bytes whose pages a core knows the places of (Golden Cove: 2048 entries)."""
 
 
-def _blocks(storage: Value) -> list[tuple[int, int, int]]:
+def _blocks(storage: Value) -> list[_Block]:
     """The parts of memory that an array lies in: of the arena, where others were before, or its own."""
     size = _FINE if storage.size <= _COARSE else _COARSE
     home, start = (-1, storage.offset) if storage.offset is not None else (storage.number, 0)
@@ -171,10 +199,11 @@ def _blocks(storage: Value) -> list[tuple[int, int, int]]:
 _LEAST = 1e-3
 
 
-def _levels(away: float, machine: Machine) -> list[tuple[str, float]]:
-    """How much of what was used so many bytes ago is still in each cache, or in memory alone."""
+def _levels(away: float, machine: Machine, second: int) -> list[tuple[str, float]]:
+    """How much of what was used so many bytes ago is still in each cache, the second of which has so many bytes, or in
+    memory alone."""
     shares, left = [], 1.0
-    for level, size in zip(LEVELS, (machine.l1, machine.l2, machine.l3), strict=False):
+    for level, size in zip(LEVELS, (machine.l1, second, max(machine.l3, second)), strict=False):
         held = 1 / (1 + (away / size) ** _STEEP)
         shares.append((level, held - (1 - left)))
         left = min(left, 1 - held)
@@ -204,11 +233,8 @@ def _own(instruction: Instruction, kernel: Kernel, there: frozenset[int]) -> _Ow
     }  # fmt: skip
     kind, planned = _kind(instruction), sum(step.cost for step in kernel.steps) - amounts.pop("planned", 0.0)
     product = amounts.pop("planned product", 0.0)
-    if kind == "product":
+    if kind in ("product", "convolution"):
         planned -= product
-    else:  # the tiles of a convolution are not as regular
-        amounts.pop("tile", None)
-        amounts.pop("tile step", None)
     if kind in ("product", "convolution") or not kernel.work:
         amounts[kind] = max(0.0, planned)
     try:
@@ -216,7 +242,7 @@ def _own(instruction: Instruction, kernel: Kernel, there: frozenset[int]) -> _Ow
     except UnknownSize:
         read, written = {}, 0
     if not any(read.values()):
-        amounts["fill"] = 1.0
+        amounts["fill"] = float(written)
     for operand in dict.fromkeys(instruction.operands[number] for number in there):
         written -= read.pop(operand, 0)
     return _Own(kernel.steps, {name: amount for name, amount in amounts.items() if amount}, read, written, lines)
@@ -261,5 +287,5 @@ def _most(tasks: int, threads: int) -> float:
     return -(-tasks // threads) / tasks
 
 
-_ONCE = frozenset({"start", "step", "fork", *(f"code {level}" for level in LEVELS)})
+_ONCE = frozenset({"start", "step", "fork", "latency", *(f"code {level}" for level in LEVELS)})
 """Work that is not shared."""

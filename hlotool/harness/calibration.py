@@ -27,7 +27,7 @@ __all__ = ["Calibration", "calibrate", "samples_of", "synthetic_modules"]
 _SECONDS = 0.25
 """For which each module runs, with and without probes."""
 
-_TRUST = 1.0
+_TRUST = 0.5
 """How many kernels a figure that is built in counts like."""
 
 

@@ -26,7 +26,7 @@ from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
     "HEAVY", "LoopSpec", "bound_loops", "copies_for", "cost", "depth_in", "is_long", "merge", "pick_lane", "plain",
-    "refine", "tile_loop", "total_cost", "weight", "width_for", "work",
+    "refine", "register_bits", "tile_loop", "total_cost", "weight", "width_for", "work",
 ]  # fmt: skip
 
 _FAR: Annotated[int, Threshold("elements")] = 16  # apart, so that each load is of another line of the caches
@@ -166,7 +166,7 @@ def cost(node: Node, lane: LoopSpec | None, machine: Machine) -> float:
     trips = float(node.trips)
     if lane is None or not node.variables & lane.variables:
         return trips * weight(node)
-    width = min(machine.lanes(_bits(node.type)), _power_of_two(lane.extent))
+    width = min(machine.lanes(register_bits(node.type)), _power_of_two(lane.extent))
     vectors = trips / lane.extent * -(-lane.extent // width)
     if node.kind in ("load", "store"):
         even = all(a.kind == "variable" or not a.variables & lane.variables for a, _ in node.index.terms)
@@ -214,7 +214,7 @@ def _plain_in(index: Index, loop: LoopSpec) -> bool:
 
 
 @cache
-def _bits(kind: str) -> int:
+def register_bits(kind: str) -> int:
     """Width of the registers' elements that a node of this type needs."""
     return 32 if kind == "tuple" else max(8, BITS[compute_element(kind)])
 
@@ -234,7 +234,8 @@ def width_for(nodes: Iterable[Node], lane: LoopSpec, machine: Machine) -> int:
     variables = lane.variables
     for node in nodes:
         if node.variables & variables:
-            bits = max([_bits(node.type), *[_bits(o.type) for o in node.operands if o.variables & variables]])
+            types = [node.type, *[o.type for o in node.operands if o.variables & variables]]
+            bits = max(map(register_bits, types))
             amounts[bits] = amounts.get(bits, 0.0) + work([node])
     bits = max(amounts, default=8)
     if bits > 8 and sum(amounts.values()) >= (1 + FEW_WIDE) * amounts[bits]:

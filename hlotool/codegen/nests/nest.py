@@ -25,6 +25,7 @@ from hlotool.codegen.loops.nodes import Node, body_of, closure, scope_of
 from hlotool.codegen.loops.stages import Stage, block_of
 from hlotool.codegen.machine import Machine
 from hlotool.codegen.nests.access import Access, columns_of
+from hlotool.codegen.nests.counting import Count
 from hlotool.codegen.nests.indices import Indices
 from hlotool.codegen.nests.reductions import Accumulators, reducer_of
 from hlotool.codegen.nests.scope import NO_ATOM, NO_LANE, Known, Lane, Scope
@@ -56,6 +57,7 @@ class Nest:
         self.access = Access(self.indices, name, bases, streams, far, ahead)
         self.rows: Known[Node, Node] = self.scope.table(lambda node: 0)
         self.tables: Known[Node, Table] = self.scope.table(lambda node: 0)
+        self.count = Count(self.scope)
         self._entries: Known[Node, Vector] = self.scope.table(lambda node: self.tables[node].variables)
         self.row_stores: Mapping[Node, list[Node]] = {}
         self.stages: Sequence[Stage] = ()
@@ -101,10 +103,11 @@ class Nest:
     def _loop(self, loop: LoopSpec, carried: Carried, body: Callable[[Carried], Carried]) -> Carried:
         if loop.counter is not None:
             with self.scope.inner():
+                self.scope.runs *= loop.extent
                 self.scope.bind(loop, loop.counter)
                 return body(carried)
         if loop.lane is None and not loop.tile:
-            return self._counted(loop, 1, self.scope.lane, carried, body)
+            return self._counted(loop, 1, loop.extent, self.scope.lane, carried, body)
         width, copies = loop.lane or (1, loop.tile)
         block = width * copies
         main = loop.extent // block * block
@@ -114,27 +117,31 @@ class Nest:
             last: values.Index = main
             if not known:
                 last = number(self.f, loop.stop).at_most(main) if rest else loop.stop
-            carried = self._counted(replace(loop, stop=last), block, self._lane_of(loop, copies, width), carried, body)
+            lane = self._lane_of(loop, copies, width)
+            carried = self._counted(replace(loop, stop=last), block, main // block, lane, carried, body)
         if rest:
             copies = -(-rest // width)
             tail = self._lane_of(loop, copies, rest - (copies - 1) * width)
             # Where the bounds are not known, a loop of at most one trip: only the last chunk has the tail.
             end = replace(loop, start=main, stop=main + 1 if known else loop.stop)
-            carried = self._counted(end, block, tail, carried, body)
+            carried = self._counted(end, block, 1, tail, carried, body)
         return carried
 
     def _counted(
-        self, loop: LoopSpec, step: int, lane: Lane, carried: Carried, body: Callable[[Carried], Carried]
+        self, loop: LoopSpec, step: int, trips: int, lane: Lane, carried: Carried, body: Callable[[Carried], Carried]
     ) -> Carried:
-        """A loop that `step` settings of its variable share a trip of, with `lane` inside."""
+        """A loop that `step` settings of its variable share a trip of, with `lane` inside; all tasks together make so
+        many `trips`."""
         scope, start, stop = self.scope, loop.start, loop.stop
         if isinstance(start, int) and isinstance(stop, int) and start + step >= stop:
             with scope.inner():
                 scope.lane = lane
                 scope.bind(loop, start)
                 return body(carried)
+        self.count.loop(trips)
         opened = begin_loop(self.f, start, stop, step, *carried)
         with scope.inner():
+            scope.runs *= trips
             scope.lane = lane
             scope.bind(loop, opened.index)
             after = body(opened.values)
@@ -221,6 +228,9 @@ class Nest:
         for position, node in enumerate(nodes):
             if node in known:
                 continue
+            if node.kind != "reduce":
+                loaded = self.rows.get(node)
+                self.count.node(node if loaded is None else loaded, self.access.is_tiled(node), node in self.tables)
             if node in beside:
                 stores = beside[node]
                 if node is max(stores, key=lambda n: n.serial):
@@ -317,8 +327,17 @@ class Nest:
                 scope.lane = NO_LANE
             self.access.coming = self._next_row(group[0], inner) if stores else ()
             wanted = [n for node in group for n in node.inputs]
-            carried = self.run(loops, inner, carried, accumulators.step, wanted)
+            steps, before = 0.0, self.count.cycles
+
+            def step(totals: Carried) -> Carried:
+                nonlocal steps
+                steps += scope.runs
+                self.count.reduction_step(group, lanes)
+                return accumulators.step(totals)
+
+            carried = self.run(loops, inner, carried, step, wanted)
             self.access.coming = ()
+        self.count.reductions(group, steps, self.count.cycles - before, own, outer.copies)
         for node, results in zip(group, accumulators.results(carried), strict=True):
             scope.values.keep(node, results)
 

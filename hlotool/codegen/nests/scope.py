@@ -87,6 +87,7 @@ class Scope:
         self.f = f
         self.machine = machine
         self.lane = NO_LANE
+        self.runs = 1.0  # how often a run of the program comes here
         self.open = 0  # the variables of open loops
         self.stack: tuple[int, ...] = ()  # those of each, without what deeper ones use again
         self._journal: list[tuple[Known[Any, Any], Any, Any]] = []
@@ -104,7 +105,7 @@ class Scope:
     @contextmanager
     def inner(self) -> Iterator[None]:
         """A scope in this one."""
-        mark, lane, variables, stack = len(self._journal), self.lane, self.open, self.stack
+        mark, lane, runs, variables, stack = len(self._journal), self.lane, self.runs, self.open, self.stack
         try:
             yield
         finally:
@@ -114,7 +115,7 @@ class Scope:
                     del table[key]
                 else:
                     table[key] = old
-            self.lane, self.open, self.stack = lane, variables, stack
+            self.lane, self.runs, self.open, self.stack = lane, runs, variables, stack
 
     def bind(self, loop: LoopSpec, counter: values.Index) -> None:
         """Let the variables of `loop` have values; what was known for others of the same name is hidden."""

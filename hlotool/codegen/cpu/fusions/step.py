@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -29,16 +27,15 @@ from hlotool.codegen.loops.loops import (
     plain,
     tile_loop,
     total_cost,
-    weight,
     width_for,
     work,
 )
 from hlotool.codegen.loops.nodes import Node, Row, Scratch, body_of, closure, joint_index, scope_of, variables_of
 from hlotool.codegen.loops.stages import Stage, stages_of
 from hlotool.codegen.loops.trace import Tracer
-from hlotool.codegen.machine import LINE, Machine
+from hlotool.codegen.machine import Machine
 from hlotool.codegen.nests.nest import Nest
-from hlotool.ir import byte_size, element_type
+from hlotool.ir import byte_size
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Job", "Written", "emit_step", "load_bases", "write_nest"]
@@ -195,8 +192,8 @@ def write_nest(nest: Nest, job: Job, divide: bool, near: bool = False) -> Writte
     limit = min((depth_in(loops, n) for n in fixed), default=0)
     nest.keep_rows(rows, row_stores)
     nest.stages, nest.outputs = stages, stores
-    work = _work(loops, scope, reduces, lane, machine)
-    return Written(time, _write(nest, loops, limit if divide else 0, scope, time), work)
+    tasks = _write(nest, loops, limit if divide else 0, scope, time)
+    return Written(time, tasks, nest.count.work)
 
 
 def _is_reread(scope: Sequence[Node], loops: Sequence[LoopSpec]) -> bool:
@@ -268,109 +265,11 @@ def _time(
     return max(cycles / 3.0, sum(touched.values()) / 30.0)
 
 
-def _work(
-    loops: Sequence[LoopSpec], scope: Sequence[Node], reduces: Sequence[tuple[Node, list[Node]]],
-    lane: LoopSpec | None, machine: Machine,
-) -> dict[str, float]:  # fmt: skip
-    """What loops do, by kind: cycles of operations and of accesses, trips of the loops around the innermost one, and of
-    reductions their results, the cycles in which additions wait for the one before longer than the rest takes, and
-    those in which lanes are put together."""
-    found: defaultdict[str, float] = defaultdict(float)
-    block = next((loop.block for loop in loops if loop.lane is not None), 1)
-    for node in scope:
-        found[_kind(node, lane)] += cost(node, lane, machine)
-        if node.guards:
-            found["guarded"] += cost(node, lane, machine)
-    for reduce, body in reduces:
-        own: LoopSpec | None = lane
-        length = prod(atom.high - atom.low + 1 for atom in reduce.bound)
-        operations = max(1, _operations(reduce))
-        if lane is not None and reduce.variables & lane.variables:
-            results = reduce.trips / block
-            steps = results * length
-        else:
-            choices = (None, *map(plain, reduce.bound))
-            own = min(choices, key=lambda loop: sum(cost(n, loop, machine) for n in body))
-            results, steps = float(reduce.trips), reduce.trips * float(length)
-            if own is not None:
-                lanes = min(own.extent, machine.lanes(_bits_of(body)))
-                steps /= min(own.extent, lanes * _SUMS)
-                found["horizontal"] += results * operations * 2 * math.log2(max(2, lanes))
-        found["results"] += results
-        cycles = sum(cost(node, own, machine) for node in body)
-        ahead = max(1.0, min(results, _AHEAD * results / max(1.0, cycles)))
-        found["waiting"] += max(0.0, steps * _LATENCY * operations / ahead - cycles)
-        found["combined"] += _combining(reduce, machine)
-        for node in body:
-            found[_kind(node, own, reduce.bound)] += cost(node, own, machine)
-    found["trips"] += prod(loop.extent for loop in loops[:-1])
-    return {kind: amount for kind, amount in found.items() if amount}
-
-
-_SUMS = 8
-"""Accumulators of a reduction whose elements are the lanes, about."""
-
-_LATENCY = 2.0
-"""Cycles until a sum can go on."""
-
-_AHEAD = 256
-"""Instructions that a processor looks ahead, about: short reductions do not wait for each other."""
-
-
-def _bits_of(body: Sequence[Node]) -> int:
-    return max([8, *(8 * byte_size(node.type) for node in body if node.type != "tuple")])
-
-
-def _kind(node: Node, lane: LoopSpec | None, bound: Sequence[Atom] = ()) -> str:
-    """The kind of work that a node is (`hlotool.analysis.performance.FIGURES`), in a reduction over what is `bound`."""
-    if node.kind in ("load", "store"):
-        if lane is None or not node.variables & lane.variables:
-            return "scalar access"
-        size = byte_size(node.type)
-        even = all(a.kind == "variable" or not a.variables & lane.variables for a, _ in node.index.terms)
-        if not even:
-            return f"indexed {node.kind}"
-        step = abs(node.index.coefficient(lane.atom))
-        if step <= 1:
-            far = bound and bound[-1] != lane.atom and abs(node.index.coefficient(bound[-1])) * size >= _FAR_BYTES
-            return "far access" if far else "access"
-        return f"scattered {node.kind}" if step * size < LINE else f"far {node.kind}"
-    if node.kind != "elementwise":
-        return "other"
-    if lane is None or not node.variables & lane.variables:
-        return "scalar"
-    if any(one.type in ("c64", "c128") for one in (node, *node.operands)):
-        return "complex function" if is_long(node) or node.opcode in ("abs", "divide", "sign") else "complex"
-    if is_long(node) and node.type == "f64":
-        return "function f64"
-    if is_long(node):
-        return f"function {_FUNCTIONS.get(node.opcode, 'other')}"
-    if node.type in ("bf16", "f16"):
-        return "half"
-    if weight(node) <= 1:
-        return "vector"
-    return "division" if element_type(node.type).is_float else "division of integers"
-
-
-_FAR_BYTES = 1024
-"""Bytes from one element to the next of a reduction, from which on each is found in a line, or a page, of its own."""
-
-_FUNCTIONS = {
-    "exponential": "exp", "logistic": "exp", "exponential-minus-one": "exp", "log": "log", "log-plus-one": "log",
-    "tanh": "tanh", "erf": "tanh", "sqrt": "root", "rsqrt": "root", "cbrt": "root", "sine": "sine", "cosine": "sine",
-}  # fmt: skip
-
-
 def _combining(reduce: Node, machine: Machine) -> float:
     """Cycles of all applications of a computation of several operations, which no other node stands for."""
-    operations = _operations(reduce)
+    operations = sum(1 for i in reduce.computation or () if i.has("elementwise"))
     elements = reduce.trips * prod(a.high - a.low + 1 for a in reduce.bound)
     return elements * operations / machine.lanes(32) if operations > 1 else 0.0
-
-
-def _operations(reduce: Node) -> int:
-    """Of the computation that a reduction applies."""
-    return sum(1 for i in reduce.computation or () if i.has("elementwise"))
 
 
 def _write(nest: Nest, loops: list[LoopSpec], limit: int, scope: Sequence[Node], time: float) -> int:

@@ -48,13 +48,14 @@ def emit_product(unit: Unit, name: str, product: Product, microkernel: Microkern
 
 
 def _work(product: Product, microkernel: Microkernel) -> dict[str, float]:
-    """Tiles, and the cycles of their work: of multiply-adds and of loads, two of which begin in a cycle, and no less
-    than it takes until a sum can go on, unless tiles are so short that several are worked on at a time; of writing and
-    rounding vectors of the result; and of adding the lanes of sums."""
+    """Tiles, runs of terms that lie evenly, and the cycles of their work: of multiply-adds and of loads, two of which
+    begin in a cycle, and no less than it takes until a sum can go on, unless tiles are so short that several are worked
+    on at a time; of writing and rounding vectors of the result; and of adding the lanes of sums."""
     arithmetic, stored = product.arithmetic, product.c.element
     lanes, parts = (arithmetic.lanes if microkernel.along else 1), arithmetic.components
     steps = -(-product.depth * parts // lanes) if microkernel.along else product.depth
-    found = dict.fromkeys(("tile", "tile step", "access", "half", "horizontal"), 0.0)
+    runs = math.prod(product.terms[:-1])
+    found = dict.fromkeys(("tile", "tile run", "tile step", "access", "half", "horizontal"), 0.0)
     for rows, down in _cut(product.m, product.tile.rows):
         for columns, beside in _cut(product.n, product.tile.columns):
             tiles = float(product.items) * down * beside
@@ -64,6 +65,7 @@ def _work(product: Product, microkernel: Microkernel) -> dict[str, float]:
             ahead = max(1.0, min(tiles, _AHEAD / (steps * (adds + loads))))
             cycles = max(adds / 2, loads / 2, waiting / ahead) / microkernel.speed
             found["tile"] += tiles
+            found["tile run"] += tiles * runs
             found["tile step"] += tiles * steps * cycles
             found["access"] += tiles * sums * (_SPILLED if microkernel.speed > 1 else _STORE)
             found["half"] += tiles * sums * _ROUNDING if stored.storage != arithmetic.type else 0.0

@@ -1,0 +1,258 @@
+"""What loops do, counted while they are written: cycles by kind of work (`hlotool.analysis.performance.FIGURES`).
+
+A node counts where it is written, with all the vectors that are written for it, as often as the loops around it run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from hlotool.codegen.loops.loops import is_long, register_bits, weight
+from hlotool.codegen.loops.nodes import Node
+from hlotool.codegen.machine import LINE
+from hlotool.codegen.nests.scope import Scope
+from hlotool.ir import Computation, byte_size, element_type
+from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
+
+__all__ = ["Count"]
+
+_LATENCY = 4.0
+"""Cycles until a sum can go on."""
+
+_AHEAD = 256
+"""Instructions that a processor looks ahead, about: short reductions do not wait for each other."""
+
+_APART = 16
+"""Elements apart, from which on each is in another line of the caches."""
+
+_FAR_BYTES = 1024
+"""Bytes from one trip of the innermost loop to the next, from which on each vector is found in another page, or in a
+line that nothing asks for ahead of time."""
+
+_DIVIDED = frozenset({
+    "divide", "remainder", "logistic", "tanh", "atan2", "power", "cbrt", "tan", "asin", "acos", "atanh", "erf",
+})  # fmt: skip
+"""Opcodes of floats that divide once."""
+
+_DIVISION = {32: 20.0, 64: 32.0}
+"""Cycles for which a division of 1024 bits keeps the divider busy, by the bits of an element (Golden Cove: VDIVPS and
+VDIVPD in "uops.info", Abel and Reineke, 2019); roots take about as long."""
+
+_PER_CYCLE = 2.0
+"""Vector instructions that begin in a cycle meanwhile."""
+
+_WHOLE_DIVISION = {8: 32.0, 16: 16.0, 32: 16.0}
+"""Cycles of a vector of quotients of integers, by their bits: they are computed as floats of 32 bits, or of 64."""
+
+_CYCLES = {
+    "sqrt": 1.0, "divide": 1.0, "power": 95.0, "atan2": 65.0, "exponential-minus-one": 11.0, "log-plus-one": 17.0,
+}  # fmt: skip
+_CYCLES_F64 = {"sqrt": 1.0, "divide": 1.0, "log": 45.0, "log-plus-one": 45.0, "sine": 45.0, "cosine": 45.0}
+"""Cycles of a vector of functions that a processor has less or more to do for than `loops.weight` says, without those
+of the divider (measured)."""
+
+_DIVIDE_COMPLEX = 1.6
+"""That of a quotient or a size of complex numbers, relative to their functions."""
+
+_LOADED, _DIVIDED_AFTER, _SHUFFLED = 6.0, 14.0, 3.0
+"""Cycles until an element is there that is read from the nearest cache, divided, or taken from another lane."""
+
+_FUNCTION_WAITS = 2.2
+"""Cycles until the value of a function is there, for each in which one begins."""
+
+_BY_CONSTANT = 6.0
+"""Cycles of a vector of quotients by one number that is known: LLVM multiplies and shifts."""
+
+_LONG_DIVISION = 14.0
+"""Cycles of a quotient of integers of 64 bits: there are no vectors of these."""
+
+_FUNCTIONS = {
+    "exponential": "exp", "logistic": "exp", "exponential-minus-one": "exp", "log": "log", "log-plus-one": "log",
+    "tanh": "tanh", "erf": "tanh", "sqrt": "root", "rsqrt": "root", "cbrt": "root", "sine": "sine", "cosine": "sine",
+}  # fmt: skip
+
+
+class Count:
+    """The work of what has been written in `scope`."""
+
+    __slots__ = ("_divider", "_ready", "_work", "scope")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self._work: defaultdict[str, float] = defaultdict(float)
+        self._divider = 0.0
+        self._ready: dict[Node, float] = {}  # in which cycle it is there, if nothing else is to do
+
+    @property
+    def cycles(self) -> float:
+        """All so far."""
+        return sum(self._work.values())
+
+    @property
+    def work(self) -> dict[str, float]:
+        """By kind; of divisions only that for which everything else has to wait; and the longest chain of operations
+        that wait for each other."""
+        division = max(0.0, self._divider - self.cycles / _PER_CYCLE)
+        return {**self._work, "division": division, "latency": max(self._ready.values(), default=0.0)}
+
+    def _add(self, kind: str, cycles: float) -> None:
+        if cycles:
+            self._work[kind] += self.scope.runs * cycles
+
+    def loop(self, trips: float) -> None:
+        """A loop begins here."""
+        self._add("trips", 1.0)
+        self._add("iteration", trips)
+
+    def node(self, node: Node, is_tiled: bool, is_looked_up: bool) -> None:
+        """A node is written: if it is tiled, a load by transposing tiles; or picked from a table in a register."""
+        if node.kind in ("load", "store"):
+            kind, cycles = self._access(node, is_tiled)
+        else:
+            kind = self._kind(node)
+            cycles = self._registers(node) * (1.0 if is_looked_up else self._weight(node, kind))
+            self._divider += self.scope.runs * self._registers(node) * self._divided(node)
+        self._ready[node] = max([self._ready.get(i, 0.0) for i in node.inputs], default=0.0) + self._latency(node)
+        self._add(kind, cycles)
+        if node.guards:
+            self._add("guarded", cycles)
+
+    def _registers(self, node: Node) -> float:
+        """Vector registers, or single elements, that hold a node, or what it is made of if that is more."""
+        scope = self.scope
+        lanes = scope.lanes(node)
+        bits = max([register_bits(node.type), *[register_bits(o.type) for o in node.operands if scope.lanes(o) > 1]])
+        return float(scope.copies(node) * -(-lanes * bits // scope.machine.vector_bits if lanes > 1 else -1))
+
+    def _weight(self, node: Node, kind: str) -> float:
+        """Cycles of a register of a node."""
+        if node.kind != "elementwise":
+            return weight(node)
+        if kind == "vector" and node.opcode in ("divide", "remainder") and not element_type(node.type).is_float:
+            return _BY_CONSTANT
+        if kind == "division of integers":
+            lanes = self.scope.machine.vector_bits / 64
+            return _WHOLE_DIVISION.get(register_bits(node.type), lanes * _LONG_DIVISION)
+        if kind == "complex":
+            return float(ELEMENTWISE_OPCODES[node.opcode].complex_flops or 1)
+        if kind == "complex function":
+            return weight(node) if is_long(node) else _DIVIDE_COMPLEX
+        own = _CYCLES_F64 if node.type == "f64" else _CYCLES
+        return own.get(node.opcode, weight(node)) if element_type(node.type).is_float else weight(node)
+
+    def _latency(self, node: Node) -> float:
+        """Cycles until a node is there when all is there that it needs."""
+        if node.kind == "load":
+            return _LOADED
+        if node.kind != "elementwise":
+            return 1.0
+        if is_long(node):
+            return _FUNCTION_WAITS * weight(node)
+        return _DIVIDED_AFTER if node.opcode in ("divide", "remainder") else _LATENCY
+
+    def _divided(self, node: Node) -> float:
+        """Cycles for which a register of a node keeps the divider busy."""
+        kind = element_type(node.type) if node.kind == "elementwise" else None
+        if kind is None or kind.is_complex or kind.kind == "pred":
+            return 0.0
+        bits, opcode, machine = kind.bits, node.opcode, self.scope.machine
+        width = machine.vector_bits if self.scope.lanes(node) > 1 else 128
+        if kind.is_float:
+            by_estimate = kind.bits == 32 and machine.vector_bits == 512
+            times = 1.0 if opcode in _DIVIDED or opcode == "sqrt" else 2.0 if opcode == "rsqrt" else 0.0
+            times = 0.0 if by_estimate and opcode == "rsqrt" else times
+        else:  # as many floats take more registers
+            divides = opcode in ("divide", "remainder") and node.operands[1].kind != "constant"
+            times = max(1.0, 32 / bits) if divides and bits <= 32 else 0.0
+            times, bits = (2.0 * times, 64) if bits == 32 else (times, 32)
+        return times * _DIVISION.get(bits, _DIVISION[32]) * width / 1024
+
+    def _access(self, node: Node, is_tiled: bool) -> tuple[str, float]:
+        scope, kind, size = self.scope, node.kind, byte_size(node.type)
+        lane, copies, twice = scope.lane, scope.copies(node), 2.0 if node.kind == "store" else 1.0
+        if scope.lanes(node) == 1:
+            return "scalar access", float(copies)
+        elements = sum(lane.active_in(copy) for copy in range(copies))
+        step = scope.step(node.index)
+        if step is None:
+            return f"indexed {kind}", elements * 2.0 * twice
+        if abs(step) <= 1:
+            self._add("masked", float(elements % scope.lanes(node) > 0))
+            registers = copies * -(-scope.lanes(node) * size * 8 // scope.machine.vector_bits)
+            return self._beside(node), registers * (2.0 if step < 0 else 1.5 if kind == "store" else 1.0)
+        each = 0.4 if is_tiled else 2.0 if abs(step) > _APART else 1.2
+        return f"scattered {kind}" if abs(step) * size < LINE else f"far {kind}", elements * each * twice
+
+    def _beside(self, node: Node) -> str:
+        """The kind of an access whose lanes lie side by side: how far it is from that of the trip before."""
+        scope = self.scope
+        inner = scope.stack[-1] if scope.stack else 0
+        if inner & scope.lane.atom.variables:
+            return "access"
+        moved = sum(abs(c) for atom, c in node.index.terms if atom.variables & inner)
+        return "far access" if moved * byte_size(node.type) >= _FAR_BYTES else "access"
+
+    def _kind(self, node: Node) -> str:
+        if node.kind != "elementwise":
+            return "other"
+        if self.scope.lanes(node) == 1:
+            return "scalar"
+        if any(one.type in ("c64", "c128") for one in (node, *node.operands)):
+            return "complex function" if is_long(node) or node.opcode in ("abs", "divide", "sign") else "complex"
+        if is_long(node) and node.type == "f64":
+            return "function f64"
+        if is_long(node):
+            return f"function {_FUNCTIONS.get(node.opcode, 'other')}"
+        if node.type in ("bf16", "f16"):
+            return "half"
+        if node.opcode in ("divide", "remainder") and not element_type(node.type).is_float:
+            return "vector" if node.operands[1].kind == "constant" else "division of integers"
+        return "vector"
+
+    # ---- reductions
+
+    def reduction_step(self, group: Sequence[Node], lanes: int) -> None:
+        """Values are taken into the accumulators of reductions, of so many lanes each."""
+        scope = self.scope
+        for node in group:
+            operations, _ = _steps_of(node.computation)
+            if lanes == 1:
+                self._add("scalar", operations)
+                continue
+            copies = scope.lane.copies
+            registers = copies * -(-lanes * register_bits(node.type) // scope.machine.vector_bits)
+            self._add("combined" if operations > 1 else "vector", registers * operations)
+
+    def reductions(
+        self, group: Sequence[Node], steps: float, cycles: float, own: tuple[int, int] | None, outer: int
+    ) -> None:
+        """Reductions of a group are written, whose accumulators take `steps` steps in all runs together, in so many
+        `cycles` of work.  Their `own` lane loop has vectors of so many lanes, so many copies of each; else there are
+        `outer` copies of the results."""
+        runs = self.scope.runs
+        self._add("results", len(group) * outer)
+        lanes, copies = own or (1, 1)
+        for node in group:
+            folds = math.log2(lanes) * (_SHUFFLED + _LATENCY * _steps_of(node.computation)[1]) + copies
+            self._ready[node] = max([self._ready.get(i, 0.0) for i in node.inputs], default=0.0) + _LATENCY + folds
+        chain = max(_steps_of(node.computation)[1] for node in group)
+        ahead = max(1.0, min(runs, _AHEAD * runs / max(1.0, cycles)))
+        self._work["waiting"] += max(0.0, steps * _LATENCY * chain / ahead - cycles / _PER_CYCLE)
+        if own is not None:
+            each = sum(_steps_of(node.computation)[0] for node in group)
+            self._add("horizontal", each * (2 * math.log2(lanes) + copies - 1))
+
+
+def _steps_of(computation: Computation | None) -> tuple[int, int]:
+    """Operations of what a reduction applies, and how many of them wait for each other; of sums of products one."""
+    if computation is None:
+        return 1, 1
+    longest: dict[object, int] = {}
+    operations = 0
+    for instruction in computation:
+        own = 1 if instruction.has("elementwise") else 0
+        operations += own
+        longest[instruction] = own + max((longest[o] for o in instruction.operands), default=0)
+    return max(1, operations), max(1, *longest.values())
