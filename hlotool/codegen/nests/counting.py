@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
+from hlotool.analysis import cycles
 from hlotool.codegen.loops.loops import is_long, register_bits, weight
 from hlotool.codegen.loops.nodes import Node
 from hlotool.codegen.machine import LINE
@@ -18,55 +19,15 @@ from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 
 __all__ = ["Count"]
 
-_LATENCY = 4.0
-"""Cycles until a sum can go on."""
-
 _AHEAD = 256
 """Instructions that a processor looks ahead, about: short reductions do not wait for each other."""
-
-_APART = 16
-"""Elements apart, from which on each is in another line of the caches."""
 
 _FAR_BYTES = 1024
 """Bytes from one trip of the innermost loop to the next, from which on each vector is found in another page, or in a
 line that nothing asks for ahead of time."""
 
-_DIVIDED = frozenset({
-    "divide", "remainder", "logistic", "tanh", "atan2", "power", "cbrt", "tan", "asin", "acos", "atanh", "erf",
-})  # fmt: skip
-"""Opcodes of floats that divide once."""
-
-_DIVISION = {32: 20.0, 64: 32.0}
-"""Cycles for which a division of 1024 bits keeps the divider busy, by the bits of an element (Golden Cove: VDIVPS and
-VDIVPD in "uops.info", Abel and Reineke, 2019); roots take about as long."""
-
 _PER_CYCLE = 2.0
 """Vector instructions that begin in a cycle meanwhile."""
-
-_WHOLE_DIVISION = {8: 32.0, 16: 16.0, 32: 16.0}
-"""Cycles of a vector of quotients of integers, by their bits: they are computed as floats of 32 bits, or of 64."""
-
-_CYCLES = {
-    "sqrt": 1.0, "divide": 1.0, "power": 95.0, "atan2": 65.0, "exponential-minus-one": 11.0, "log-plus-one": 17.0,
-}  # fmt: skip
-_CYCLES_F64 = {"sqrt": 1.0, "divide": 1.0, "log": 45.0, "log-plus-one": 45.0, "sine": 45.0, "cosine": 45.0}
-"""Cycles of a vector of functions that a processor has less or more to do for than `loops.weight` says, without those
-of the divider (measured)."""
-
-_DIVIDE_COMPLEX = 1.6
-"""That of a quotient or a size of complex numbers, relative to their functions."""
-
-_LOADED, _DIVIDED_AFTER, _SHUFFLED = 6.0, 14.0, 3.0
-"""Cycles until an element is there that is read from the nearest cache, divided, or taken from another lane."""
-
-_FUNCTION_WAITS = 2.2
-"""Cycles until the value of a function is there, for each in which one begins."""
-
-_BY_CONSTANT = 6.0
-"""Cycles of a vector of quotients by one number that is known: LLVM multiplies and shifts."""
-
-_LONG_DIVISION = 14.0
-"""Cycles of a quotient of integers of 64 bits: there are no vectors of these."""
 
 _FUNCTIONS = {
     "exponential": "exp", "logistic": "exp", "exponential-minus-one": "exp", "log": "log", "log-plus-one": "log",
@@ -97,9 +58,9 @@ class Count:
         division = max(0.0, self._divider - self.cycles / _PER_CYCLE)
         return {**self._work, "division": division, "latency": max(self._ready.values(), default=0.0)}
 
-    def _add(self, kind: str, cycles: float) -> None:
-        if cycles:
-            self._work[kind] += self.scope.runs * cycles
+    def _add(self, kind: str, amount: float) -> None:
+        if amount:
+            self._work[kind] += self.scope.runs * amount
 
     def loop(self, trips: float) -> None:
         """A loop begins here."""
@@ -109,15 +70,15 @@ class Count:
     def node(self, node: Node, is_tiled: bool, is_looked_up: bool) -> None:
         """A node is written: if it is tiled, a load by transposing tiles; or picked from a table in a register."""
         if node.kind in ("load", "store"):
-            kind, cycles = self._access(node, is_tiled)
+            kind, amount = self._access(node, is_tiled)
         else:
             kind = self._kind(node)
-            cycles = self._registers(node) * (1.0 if is_looked_up else self._weight(node, kind))
+            amount = self._registers(node) * (1.0 if is_looked_up else self._weight(node, kind))
             self._divider += self.scope.runs * self._registers(node) * self._divided(node)
         self._ready[node] = max([self._ready.get(i, 0.0) for i in node.inputs], default=0.0) + self._latency(node)
-        self._add(kind, cycles)
+        self._add(kind, amount)
         if node.guards:
-            self._add("guarded", cycles)
+            self._add("guarded", amount)
 
     def _registers(self, node: Node) -> float:
         """Vector registers, or single elements, that hold a node, or what it is made of if that is more."""
@@ -131,26 +92,26 @@ class Count:
         if node.kind != "elementwise":
             return weight(node)
         if kind == "vector" and node.opcode in ("divide", "remainder") and not element_type(node.type).is_float:
-            return _BY_CONSTANT
+            return cycles.BY_CONSTANT
         if kind == "division of integers":
             lanes = self.scope.machine.vector_bits / 64
-            return _WHOLE_DIVISION.get(register_bits(node.type), lanes * _LONG_DIVISION)
+            return cycles.WHOLE_DIVISION.get(register_bits(node.type), lanes * cycles.LONG_DIVISION)
         if kind == "complex":
             return float(ELEMENTWISE_OPCODES[node.opcode].complex_flops or 1)
         if kind == "complex function":
-            return weight(node) if is_long(node) else _DIVIDE_COMPLEX
-        own = _CYCLES_F64 if node.type == "f64" else _CYCLES
+            return weight(node) if is_long(node) else cycles.COMPLEX_QUOTIENT
+        own = cycles.FUNCTIONS_F64 if node.type == "f64" else cycles.FUNCTIONS
         return own.get(node.opcode, weight(node)) if element_type(node.type).is_float else weight(node)
 
     def _latency(self, node: Node) -> float:
         """Cycles until a node is there when all is there that it needs."""
         if node.kind == "load":
-            return _LOADED
+            return cycles.LOADED
         if node.kind != "elementwise":
             return 1.0
         if is_long(node):
-            return _FUNCTION_WAITS * weight(node)
-        return _DIVIDED_AFTER if node.opcode in ("divide", "remainder") else _LATENCY
+            return cycles.FUNCTION_WAITS * weight(node)
+        return cycles.QUOTIENT if node.opcode in ("divide", "remainder") else cycles.OPERATION
 
     def _divided(self, node: Node) -> float:
         """Cycles for which a register of a node keeps the divider busy."""
@@ -161,13 +122,13 @@ class Count:
         width = machine.vector_bits if self.scope.lanes(node) > 1 else 128
         if kind.is_float:
             by_estimate = kind.bits == 32 and machine.vector_bits == 512
-            times = 1.0 if opcode in _DIVIDED or opcode == "sqrt" else 2.0 if opcode == "rsqrt" else 0.0
+            times = 1.0 if opcode in cycles.DIVIDED or opcode == "sqrt" else 2.0 if opcode == "rsqrt" else 0.0
             times = 0.0 if by_estimate and opcode == "rsqrt" else times
         else:  # as many floats take more registers
             divides = opcode in ("divide", "remainder") and node.operands[1].kind != "constant"
             times = max(1.0, 32 / bits) if divides and bits <= 32 else 0.0
             times, bits = (2.0 * times, 64) if bits == 32 else (times, 32)
-        return times * _DIVISION.get(bits, _DIVISION[32]) * width / 1024
+        return times * cycles.DIVISION.get(bits, cycles.DIVISION[32]) * width / 1024
 
     def _access(self, node: Node, is_tiled: bool) -> tuple[str, float]:
         scope, kind, size = self.scope, node.kind, byte_size(node.type)
@@ -182,7 +143,7 @@ class Count:
             self._add("masked", float(elements % scope.lanes(node) > 0))
             registers = copies * -(-scope.lanes(node) * size * 8 // scope.machine.vector_bits)
             return self._beside(node), registers * (2.0 if step < 0 else 1.5 if kind == "store" else 1.0)
-        each = 0.4 if is_tiled else 2.0 if abs(step) > _APART else 1.2
+        each = 0.4 if is_tiled else 2.0 if abs(step) * size > LINE else 1.2
         return f"scattered {kind}" if abs(step) * size < LINE else f"far {kind}", elements * each * twice
 
     def _beside(self, node: Node) -> str:
@@ -226,20 +187,21 @@ class Count:
             self._add("combined" if operations > 1 else "vector", registers * operations)
 
     def reductions(
-        self, group: Sequence[Node], steps: float, cycles: float, own: tuple[int, int] | None, outer: int
+        self, group: Sequence[Node], steps: float, inside: float, own: tuple[int, int] | None, outer: int
     ) -> None:
-        """Reductions of a group are written, whose accumulators take `steps` steps in all runs together, in so many
-        `cycles` of work.  Their `own` lane loop has vectors of so many lanes, so many copies of each; else there are
-        `outer` copies of the results."""
+        """Reductions of a group are written, whose accumulators take `steps` steps in all runs together, with so many
+        cycles of work `inside`.  Their `own` lane loop has vectors of so many lanes, so many copies of each; else there
+        are `outer` copies of the results."""
         runs = self.scope.runs
         self._add("results", len(group) * outer)
         lanes, copies = own or (1, 1)
         for node in group:
-            folds = math.log2(lanes) * (_SHUFFLED + _LATENCY * _steps_of(node.computation)[1]) + copies
-            self._ready[node] = max([self._ready.get(i, 0.0) for i in node.inputs], default=0.0) + _LATENCY + folds
+            folds = math.log2(lanes) * (cycles.SHUFFLED + cycles.OPERATION * _steps_of(node.computation)[1]) + copies
+            begin = max([self._ready.get(i, 0.0) for i in node.inputs], default=0.0)
+            self._ready[node] = begin + cycles.OPERATION + folds
         chain = max(_steps_of(node.computation)[1] for node in group)
-        ahead = max(1.0, min(runs, _AHEAD * runs / max(1.0, cycles)))
-        self._work["waiting"] += max(0.0, steps * _LATENCY * chain / ahead - cycles / _PER_CYCLE)
+        ahead = max(1.0, min(runs, _AHEAD * runs / max(1.0, inside)))
+        self._work["waiting"] += max(0.0, steps * cycles.OPERATION * chain / ahead - inside / _PER_CYCLE)
         if own is not None:
             each = sum(_steps_of(node.computation)[0] for node in group)
             self._add("horizontal", each * (2 * math.log2(lanes) + copies - 1))
