@@ -1,7 +1,7 @@
 """How much work the kernels of a module are, and how long they will take: the model of `analysis.performance`.
 
-Kernels are written, as for a program, but not compiled: their emitters plan nanoseconds, and say how many tasks there
-are.  What the plans leave out is where the data is.  A run of the program is walked, kernel by kernel, and each array
+Kernels are written, as for a program, but not compiled: loops and tiles count cycles, and emitters say how many tasks
+there are.  What they leave out is where the data is.  A run of the program is walked, kernel by kernel, and each array
 remembers how many bytes were touched until its last use: what was touched since is how far away it is (the reuse
 distance of Mattson et al., Evaluation techniques for storage hierarchies, 1970, with arrays for pages).  The same goes
 for the code of kernels, which comes from memory again where much was touched since.  A loop is walked twice, and so is
