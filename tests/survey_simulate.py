@@ -360,7 +360,7 @@ def by_mpi(mpiexec: str, devices: int, rounds: int, seconds: float) -> Seconds:
 
 # ---- the model
 
-_PRODUCTS = frozenset({"product", "tile", "tile step"})
+_PRODUCTS = frozenset({"product", "tile", "tile run", "tile step"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
