@@ -111,6 +111,7 @@ class World:
         self.seconds = seconds
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._changed = threading.Condition()
+        self._at_work = 0
 
     def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
         """The result of `device` from a meeting.
@@ -144,10 +145,12 @@ class World:
         """`device` has nothing more to do, or failed."""
         raise NotImplementedError
 
-    def run(self, work: Callable[[Device], Result]) -> list[Result]:
+    def run(self, work: Callable[[Device], Result], until_ended: bool = False) -> list[Result]:
         """What `work` gives on every device that is here, each in a thread of its own.
 
-        Where devices fail, the error is that of the lowest one which did not merely wait for others.
+        Where devices fail, the error is that of the lowest one which did not merely wait for others.  Ctrl-C ends the
+        call, and soon the devices; it does not return before they are at an end if `until_ended`, for those whose
+        arrays go away then.
         """
         devices = [Device(self, number) for number in self.here]
         if len(devices) == 1:
@@ -156,11 +159,18 @@ class World:
         errors: dict[int, BaseException] = {}
 
         def body(device: Device) -> None:
+            with self._changed:
+                if self._deadline == 0.0:  # interrupted before it began
+                    return
+                self._at_work += 1
             try:
                 results[device.number] = work(device)
             except BaseException as error:  # it is raised again in the caller's thread
                 errors[device.number] = error
             self.ended(device.number, errors.get(device.number))
+            with self._changed:
+                self._at_work -= 1
+                self._changed.notify_all()
 
         threads = [threading.Thread(target=body, args=(device,), daemon=True) for device in devices]
         try:
@@ -177,10 +187,22 @@ class World:
                     if thread.ident is not None:
                         thread.join()
                 raise ExecutionError(f"the threads of {len(devices)} devices cannot be started: {error}") from error
+            if until_ended:
+                self._wait_for_all()
             raise
         if errors:
             raise errors[min(errors, key=lambda number: (isinstance(errors[number], _StuckError), number))]
         return [results[device.number] for device in devices]
+
+    def _wait_for_all(self) -> None:
+        """Until no device is at work, whatever comes."""
+        while True:
+            try:
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._at_work)
+                return
+            except KeyboardInterrupt:
+                continue
 
     def _alone(self, device: Device, work: Callable[[Device], Result]) -> Result:
         try:

@@ -279,14 +279,14 @@ def _undefined(loaded: Loaded) -> list[Array]:
 def _results(loaded: Loaded, buffers: Sequence[Sequence[Buffer]]) -> Sequence[Sequence[Array]]:
     """The arrays of the results, for every device."""
     made = loaded.made
-    if made.stock is not None:
+    if made.runner is not None:
         # A token is an array of no bytes where a chain of them begins, and jaxlib looks no closer.
         arrays = [shape.is_array for shape in made.parameters]
         given = [
             [buffer.array() if is_array else _NO_BYTES for buffer, is_array in zip(row, arrays, strict=True)]
             for row in buffers
         ]
-        return made.stock.run(given, [shape.is_array for shape in made.outputs])
+        return made.runner.run(given, [shape.is_array for shape in made.outputs])
     code = made.code
     assert code is not None
     overwritten = code.entry.overwritten if code.entry else tuple(code.donated.values())
@@ -467,8 +467,8 @@ def _optimized(arguments: Structure) -> None:
 
 
 def _optimized_proto(loaded: Loaded) -> bytes:
-    if loaded.made.stock is not None:
-        return loaded.made.stock.text()
+    if loaded.made.runner is not None:
+        return loaded.made.runner.text()
     from hlotool.jax.pjrt.compiling import optimised_proto
 
     return optimised_proto(loaded.proto)
@@ -501,7 +501,8 @@ def _cost(arguments: Structure) -> None:
         from hlotool.analysis.cost import ModuleCost
         from hlotool.jax.pjrt.compiling import module_of
 
-        cost = ModuleCost(module_of(loaded.proto)).total
+        several = len(loaded.settings.devices) > 1  # XLA tells what each of them does
+        cost = ModuleCost(module_of(_optimized_proto(loaded) if several else loaded.proto)).total
         values = {"flops": cost.flops, "transcendentals": cost.transcendentals, "bytes accessed": cost.bytes}
         return named_values(loaded.pinned, {name: float(value) for name, value in values.items()})
 
