@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -104,10 +105,8 @@ def resharding() -> Any:
 @case
 def meshes_of_all_kinds() -> Any:
     x = numbers(8, 8)
-    return [
-        jax.jit(lambda x: jnp.dot(x, x.T) / 3)(put(x, mesh(*sizes), *spec))
-        for sizes, spec in (((1, 2), ("x", "y")), ((2, 2, 2), (("x", "z"), "y")), ((4, 2), ("y", "x")), ((1, 1), ("x",)))
-    ]
+    ways = ((1, 2), ("x", "y")), ((2, 2, 2), (("x", "z"), "y")), ((4, 2), ("y", "x")), ((1, 1), ("x",))
+    return [jax.jit(lambda x: jnp.dot(x, x.T) / 3)(put(x, mesh(*sizes), *spec)) for sizes, spec in ways]
 
 
 @case
@@ -173,7 +172,7 @@ def moving_along_a_divided_dimension() -> Any:
         pieces = jnp.concatenate([x, x[3:9]], 0), jnp.roll(x, 3, 0), jnp.flip(x, 0), jnp.pad(x, ((1, 2), (0, 1)))
         return *pieces, x.reshape(4, 4, 6), x.reshape(-1), jnp.tile(x, (2, 1)), x[2:-3:2], jnp.repeat(x, 2, 0)
 
-    return jax.jit(step)(x)
+    return jax.jit(step, out_shardings=NamedSharding(mesh(8), P()))(x), jax.jit(lambda x: x.reshape(-1))(x)
 
 
 @case
@@ -492,7 +491,7 @@ def _network() -> Any:
     sizes = (8, 16, 16, 4)
     return [
         {"w": numbers(*pair, seed=n) / 4, "b": numbers(pair[1], seed=n + 9) / 9}
-        for n, pair in enumerate(zip(sizes, sizes[1:], strict=False))
+        for n, pair in enumerate(pairwise(sizes))
     ]
 
 
@@ -584,16 +583,18 @@ def callbacks_of_the_whole() -> Any:
     x = put(numbers(8, 3), mesh(8), "x")
     shape = jax.ShapeDtypeStruct((8, 3), np.float32)
     seen: list[Any] = []
+    other: list[Any] = []
 
     def step(x: Any) -> Any:
         io_callback(lambda x: seen.append(np.asarray(x)), None, x * 3, ordered=True)
         y = jax.pure_callback(lambda x: np.asarray(x) * 2, shape, x)
         io_callback(lambda x: seen.append(np.asarray(x)), None, y, ordered=True)
+        io_callback(lambda x: other.append(np.asarray(x)), None, y[0])
         return y + x.sum(0)
 
     found = [jax.jit(step)(x) for _ in range(2)]
     jax.effects_barrier()
-    return found, seen
+    return found, seen, other
 
 
 @case

@@ -12,13 +12,16 @@ import numpy.typing as npt
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.driver import optimise
 from hlotool.evaluate.devices import Device, ThreadWorld
-from hlotool.ir import HloError, Instruction, Module, UnsupportedError, Verbatim, clone_module
+from hlotool.ir import HloError, Instruction, Module, Shape, UnsupportedError, Verbatim, clone_module
 from hlotool.ir.devices import is_collective
-from hlotool.ir.sharding import Sharding, parse_sharding, replicated
+from hlotool.ir.sharding import Sharding, parse_sharding, print_sharding, replicated
+from hlotool.ir.sharding_axes import Mesh
 from hlotool.ir.verifier import check
 from hlotool.jax.pjrt.lowering import Options
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.manager import PassCrash
+from hlotool.passes.sharding.projection import restricted
+from hlotool.passes.sharding.shardy import shardy_meshes
 from hlotool.runtime.executable import Executable
 
 __all__ = ["Divided", "Shardings", "divided_among"]
@@ -91,8 +94,9 @@ def divided_among(module: Module, options: Options) -> tuple[Module, Shardings |
     copy.attributes["allow_spmd_sharding_propagation_to_parameters"] = _flags(options.free_parameters)
     copy.attributes["allow_spmd_sharding_propagation_to_output"] = _flags(options.free_outputs)
     try:
-        steps = f"sharding-propagation,spmd-partitioner{{partitions={options.partitions}}}"
-        made = optimise(copy, steps, DecisionLog(), strict=True)
+        made = optimise(copy, "sharding-propagation", DecisionLog(), strict=True)
+        _settle(made, options)
+        made = optimise(made, f"spmd-partitioner{{partitions={options.partitions}}}", DecisionLog(), strict=True)
         check(made)
     except UnsupportedError:
         raise
@@ -101,8 +105,55 @@ def divided_among(module: Module, options: Options) -> tuple[Module, Shardings |
     return made, Shardings(_shardings(made.entry.parameters), _shardings([made.entry.root]))
 
 
+def _settle(module: Module, options: Options) -> None:
+    """Of arguments and results that may lie as the compiler likes, divide only what JAX can say and make.
+
+    It has no arrays with tiles of several sizes, and a dimension is divided along axes of its mesh, not parts of them.
+    """
+    meshes = [mesh for mesh in shardy_meshes(module).values() if mesh.size == options.partitions]
+    entry = module.entry
+    for values, free in ((entry.parameters, options.free_parameters), ([entry.root], options.free_outputs)):
+        written = _shardings(values)
+        flags = free if len(free) == len(written) else (all(free) and bool(free),) * len(written)
+        rows = iter(zip(written, flags, strict=True))
+        for value in values:
+            leaves = [*value.shape.leaves()]
+            found = [_settled(*next(rows), leaf, meshes) for leaf in leaves]
+            if leaves and "sharding" in value.attributes:
+                value.attributes["sharding"] = Verbatim(print_sharding(found if value.shape.is_tuple else found[0]))
+
+
+def _settled(sharding: Sharding, free: bool, shape: Shape, meshes: Sequence[Mesh]) -> Sharding:
+    """As much of a sharding as JAX has for an array; all of it where it is not `free`."""
+    if not (free and sharding.is_tiled):
+        return sharding
+    kept = [
+        d
+        for d, (size, count) in enumerate(zip(shape.dimensions, sharding.tiles, strict=True))
+        if size % count == 0 and all(_along_axes(sharding, d, mesh) for mesh in meshes)
+    ]
+    return sharding if len(kept) == shape.rank else restricted(sharding, kept)
+
+
+def _along_axes(sharding: Sharding, dimension: int, mesh: Mesh) -> bool:
+    """Whether the tiles along a dimension are numbered by some axes of a mesh, the first of which is the slowest."""
+    sizes = [size for _, size in mesh.axes]
+    devices = np.array(mesh.devices or range(mesh.size)).reshape(sizes)
+    places = np.empty(mesh.size, np.int64)
+    places[[*sharding.devices]] = np.indices(sharding.grid)[dimension].ravel()
+    numbers = places[devices]
+    steps = [int(numbers.take(1, axis).flat[0]) if size > 1 else 0 for axis, size in enumerate(sizes)]
+    linear = sum(step * grid for step, grid in zip(steps, np.indices(sizes), strict=True))
+    done = 1
+    for step, size in sorted(pair for pair in zip(steps, sizes, strict=True) if pair[0]):
+        if step != done:
+            return False
+        done *= size
+    return done == sharding.tiles[dimension] and bool(np.array_equal(numbers, linear))
+
+
 def _flags(values: Sequence[bool]) -> Verbatim:
-    return Verbatim("{%s}" % ",".join("true" if value else "false" for value in values))
+    return Verbatim(f"{{{','.join('true' if value else 'false' for value in values)}}}")
 
 
 def _shardings(values: Sequence[Instruction]) -> tuple[Sharding, ...]:

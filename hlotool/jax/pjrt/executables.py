@@ -459,7 +459,10 @@ def _optimized(arguments: Structure) -> None:
     """The program; the caller asks twice, first for the size."""
     loaded = loaded_at(arguments.executable)
     program = Structure("struct Program", arguments.program)
-    text, size = loaded.once("optimized", lambda: loaded.pinned.text(_with_config(_optimized_proto(loaded))))
+    settings = loaded.settings
+    text, size = loaded.once(
+        "optimized", lambda: loaded.pinned.text(_with_config(_optimized_proto(loaded), settings))
+    )
     program.format, program.format_size = loaded.once("format", lambda: loaded.pinned.text("hlo_with_config"))
     if program.code:
         ctypes.memmove(program.code, text, size)
@@ -474,10 +477,11 @@ def _optimized_proto(loaded: Loaded) -> bytes:
     return optimised_proto(loaded.proto)
 
 
-def _with_config(proto: bytes) -> bytes:
-    """An HloModuleProtoWithConfig, whose configuration says what the entry takes and gives, as the module does."""
+def _with_config(proto: bytes, settings: Options) -> bytes:
+    """An HloModuleProtoWithConfig, whose configuration says what the entry takes and gives, as the module does, and how
+    many devices run it."""
     shape = next(value for number, value in message_fields(proto) if number == 4 and isinstance(value, bytes))
-    config = _message(1, shape)
+    config = _message(1, shape) + b"\x20" + _varint(settings.replicas) + b"\x28" + _varint(settings.partitions)
     return _message(1, proto) + _message(2, config)
 
 
