@@ -126,9 +126,8 @@ print(len(found), all(found))
 
 
 def test_more_devices_than_threads_and_runs_at_once() -> None:
-    for threads in ("1", "2"):
-        done = python(_HEAD + _TOGETHER, HLOTOOL_THREADS=threads)
-        assert (done.stdout, done.stderr) == ("20 True\n", "")
+    done = python(_HEAD + _TOGETHER, HLOTOOL_THREADS="1")
+    assert (done.stdout, done.stderr) == ("20 True\n", "")
 
 
 _CALLBACKS = """

@@ -89,13 +89,13 @@ class MpiWorld(World):
         self._progress = number << 32  # more than in any earlier run
         self._tag = number % _TAGS * max(1, len(groups.tags))  # what nobody took is not for a later run
 
-    def run(self, work: Callable[[Device], Result]) -> list[Result]:
+    def run(self, work: Callable[[Device], Result], until_ended: bool = False) -> list[Result]:
         """What `work` gives on the devices that are here, once all ranks have ended; ExecutionError, which names the
         rank, where one of them failed."""
         control = self._control
         control.changed, control.standing, control.in_background = self._wake, self.standing, self._in_background
         try:
-            results = super().run(work)
+            results = super().run(work, until_ended)
             self.wait([self._mail.Ibarrier()], "the end of the run")
             control.runs += 1
         except ExecutionError as error:
