@@ -14,12 +14,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied
 from hlotool.ir import ExecutionError, Instruction
-from hlotool.ir.devices import Topology, device_pairs, is_started
+from hlotool.ir.devices import Topology, device_groups, device_pairs, is_started
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Combine", "Device", "Fold", "Meeting", "Shortcut", "ThreadWorld", "World", "meeting_key"]
@@ -75,8 +75,8 @@ class _StuckError(ExecutionError):
 class _Table:
     """What devices left and took at one collective."""
 
-    values: dict[int, Operands] = field(default_factory=dict)
-    results: dict[int, Value] | None = None
+    values: dict[int, Any] = field(default_factory=dict)
+    results: dict[int, Any] | None = None
     error: BaseException | None = None
 
 
@@ -234,26 +234,51 @@ class ThreadWorld(World):
         topology = topology or Topology()
         super().__init__(topology, range(topology.devices), feeds, seconds)
         self._tables: dict[Hashable, _Table] = {}
+        self._groups: dict[Instruction, tuple[tuple[int, ...], ...]] = {}
         self._mail: dict[tuple[int, int, int], deque[Value]] = {}
         self._waiting: dict[int, _Wait] = {}
         self._ended: set[int] = set()
         self._stuck = ""
 
     def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
-        members = meeting.members
         if into is not None:  # others may read them when this one has gone on and used their memory again
             value = copied(value)
+        found: Value = self._gathered(device, meeting.members, meeting.key, meeting.name, value, meeting.combine)
+        return found
+
+    def meet_at(self, device: int, instruction: Instruction, table: int, shortcut: Shortcut) -> bool:
+        from hlotool.evaluate.together import carry_out, is_plain  # which evaluates, and so imports this
+
+        if instruction not in self._groups:
+            plain = is_plain(instruction)
+            self._groups[instruction] = device_groups(instruction, self.topology) if plain else ()
+        members = next((group for group in self._groups[instruction] if device in group), ())
+        if not members or max(members) >= self.topology.devices:
+            return False
+
+        def combine(tables: Sequence[int]) -> Sequence[None]:
+            carry_out(instruction, self, members, tables)
+            return [None] * len(members)
+
+        self._gathered(device, members, (instruction, members), instruction.name, table, combine)
+        return True
+
+    def _gathered(
+        self, device: int, members: tuple[int, ...], key: Hashable, name: str, value: Any,
+        combine: Callable[[Sequence[Any]], Sequence[Any]],
+    ) -> Any:  # fmt: skip
+        """What a device gets once all members have left their values: the last one combines them."""
         if len(members) == 1:
-            return meeting.combine([value])[0]
+            return combine([value])[0]
         with self._changed:
-            table = self._tables.setdefault(meeting.key, _Table())
+            table = self._tables.setdefault(key, _Table())
             table.values[device] = value
             complete = len(table.values) == len(members)
             if complete:
-                del self._tables[meeting.key]
+                del self._tables[key]
         if complete:
             try:
-                found = meeting.combine([table.values[member] for member in members])
+                found = combine([table.values[member] for member in members])
                 table.results = dict(zip(members, found, strict=True))
             except BaseException as error:  # all of them fail
                 table.error = error
@@ -266,7 +291,7 @@ class ThreadWorld(World):
                 return f"for device{'' if len(absent) == 1 else 's'} {', '.join(absent)}"
 
             ready = lambda: table.results is not None or table.error is not None  # noqa: E731
-            self._wait(device, _Wait(ready, meeting.name, missing))
+            self._wait(device, _Wait(ready, name, missing))
         if table.error is not None:
             raise table.error
         assert table.results is not None
