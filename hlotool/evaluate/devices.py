@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied
@@ -22,7 +22,7 @@ from hlotool.ir import ExecutionError, Instruction
 from hlotool.ir.devices import Topology, device_groups, device_pairs, is_started
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Combine", "Device", "Fold", "Meeting", "Shortcut", "ThreadWorld", "World", "meeting_key"]
+__all__ = ["CarryOut", "Combine", "Device", "Fold", "Meeting", "Shortcut", "ThreadWorld", "World", "meeting_key"]
 
 Result = TypeVar("Result")
 Combine = Callable[[Sequence[Operands]], Sequence[Value]]
@@ -65,6 +65,18 @@ class Shortcut(Protocol):
     as `hlotool.runtime.callback` describes."""
 
     record: int
+
+
+CarryOut: TypeAlias = "Callable[[Instruction, World, Sequence[int], Sequence[int]], None]"
+"""(collective, world, members of a group, their tables of addresses): reads operands, writes results."""
+
+
+def _is_plain(instruction: Instruction) -> bool:
+    """Whether a collective takes and gives nothing but arrays of fixed sizes, and ends where it begins."""
+    shape = instruction.shape
+    results = shape.elements if shape.is_tuple else (shape,)
+    arrays = [*(operand.shape for operand in instruction.operands), *results]
+    return not instruction.opcode.endswith("-start") and all(one.is_array and one.is_static for one in arrays)
 
 
 class _StuckError(ExecutionError):
@@ -121,9 +133,12 @@ class World:
         """
         raise NotImplementedError
 
-    def meet_at(self, device: int, instruction: Instruction, table: int, shortcut: Shortcut) -> bool:
+    def meet_at(
+        self, device: int, instruction: Instruction, table: int, shortcut: Shortcut, carry_out: CarryOut
+    ) -> bool:
         """Carry out a collective on dense arrays in memory: their addresses, first those of operands and then those of
-        results, are in the table at this address.  False where this world cannot, and did nothing.
+        results, are in the table at this address.  False where this world cannot, and did nothing.  `carry_out` does it
+        for devices that are all in this process.
 
         Where native code can do it from now on, this world makes that the `record` of the shortcut, until the run ends.
         """
@@ -246,11 +261,11 @@ class ThreadWorld(World):
         found: Value = self._gathered(device, meeting.members, meeting.key, meeting.name, value, meeting.combine)
         return found
 
-    def meet_at(self, device: int, instruction: Instruction, table: int, shortcut: Shortcut) -> bool:
-        from hlotool.evaluate.together import carry_out, is_plain  # which evaluates, and so imports this
-
+    def meet_at(
+        self, device: int, instruction: Instruction, table: int, shortcut: Shortcut, carry_out: CarryOut
+    ) -> bool:
         if instruction not in self._groups:
-            plain = is_plain(instruction)
+            plain = _is_plain(instruction)
             self._groups[instruction] = device_groups(instruction, self.topology) if plain else ()
         members = next((group for group in self._groups[instruction] if device in group), ())
         if not members or max(members) >= self.topology.devices:

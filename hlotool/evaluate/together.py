@@ -14,15 +14,7 @@ from hlotool.evaluate.interpreter import evaluate_instruction
 from hlotool.evaluate.values import AnyArray, Operands, Value, array_at, leaves_of
 from hlotool.ir import Instruction, Shape, dtype_of
 
-__all__ = ["carry_out", "is_plain"]
-
-
-def is_plain(instruction: Instruction) -> bool:
-    """Whether a collective takes and gives nothing but arrays of fixed sizes, and ends where it begins."""
-    shape = instruction.shape
-    results = shape.elements if shape.is_tuple else (shape,)
-    arrays = [*(operand.shape for operand in instruction.operands), *results]
-    return not instruction.opcode.endswith("-start") and all(one.is_array and one.is_static for one in arrays)
+__all__ = ["carry_out"]
 
 
 def carry_out(instruction: Instruction, world: World, members: Sequence[int], tables: Sequence[int]) -> None:

@@ -25,6 +25,7 @@ from hlotool.evaluate.custom_calls import (
     unregister_custom_call,
 )
 from hlotool.evaluate.devices import Device, ThreadWorld
+from hlotool.evaluate.together import carry_out
 from hlotool.evaluate.values import array_at, leaves_of, value_from_leaves
 from hlotool.ir import Instruction, Shape, dtype_of
 from hlotool.ir.devices import is_collective
@@ -127,7 +128,7 @@ class HostSite(Site):
             super().__call__(arguments)
 
     def _met(self, device: Device, arguments: int, short: Shortcut) -> bool:
-        return device.world.meet_at(device.number, self.instruction, arguments, short)
+        return device.world.meet_at(device.number, self.instruction, arguments, short, carry_out)
 
     def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
         leaves = iter(inputs)

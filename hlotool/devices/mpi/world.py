@@ -18,7 +18,7 @@ from hlotool.devices.mpi.exchange import Job, Steps, exchange, peers, placed
 from hlotool.devices.mpi.groups import Groups
 from hlotool.devices.mpi.library import mpi
 from hlotool.devices.mpi.repeated import Repeated, repeated
-from hlotool.evaluate.devices import Device, Meeting, Shortcut, World, meeting_key
+from hlotool.evaluate.devices import CarryOut, Device, Meeting, Shortcut, World, meeting_key
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied, leaves_of, value_from_leaves
 from hlotool.ir import ExecutionError, Instruction, Shape, dtype_of
@@ -169,7 +169,9 @@ class MpiWorld(World):
             self._complete(device, table, wait)
         return value_from_leaves(shape, iter(table.results[device]))
 
-    def meet_at(self, device: int, instruction: Instruction, table: int, shortcut: Shortcut) -> bool:
+    def meet_at(
+        self, device: int, instruction: Instruction, table: int, shortcut: Shortcut, carry_out: CarryOut
+    ) -> bool:
         try:
             found = self._known[instruction]
         except KeyError:
