@@ -779,6 +779,12 @@ _ROWS = (
                 "ROOT y = f32[8,6] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
                 "sharding={devices=[2,1]<=[2]}"),
           "spmd-partitioner{partitions=2,windowed-from=1}"),
+    _kind(4283, "note spmd-partitioner", "one-device", "one device does what it alone is asked to do",
+          "A custom call that is on one device, such as that of a function of Python, happens once: that device gets "
+          "its operands as a whole, and sends all others the results.",
+          _main('x = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n'
+                'ROOT y = f32[8] custom-call(x), custom_call_target="Mine", sharding={maximal device=0}'),
+          "spmd-partitioner{partitions=2}"),
 )  # fmt: skip
 
 KINDS: dict[str, DecisionKind] = {kind.code: kind for kind in _ROWS}

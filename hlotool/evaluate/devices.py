@@ -14,15 +14,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied
 from hlotool.ir import ExecutionError, Instruction
-from hlotool.ir.devices import Topology, device_pairs, is_started
+from hlotool.ir.devices import Topology, device_groups, device_pairs, is_started
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["Combine", "Device", "Fold", "Meeting", "Shortcut", "ThreadWorld", "World", "meeting_key"]
+__all__ = ["CarryOut", "Combine", "Device", "Fold", "Meeting", "Shortcut", "ThreadWorld", "World", "meeting_key"]
 
 Result = TypeVar("Result")
 Combine = Callable[[Sequence[Operands]], Sequence[Value]]
@@ -67,6 +67,18 @@ class Shortcut(Protocol):
     record: int
 
 
+CarryOut: TypeAlias = "Callable[[Instruction, World, Sequence[int], Sequence[int]], None]"
+"""(collective, world, members of a group, their tables of addresses): reads operands, writes results."""
+
+
+def _is_plain(instruction: Instruction) -> bool:
+    """Whether a collective takes and gives nothing but arrays of fixed sizes, and ends where it begins."""
+    shape = instruction.shape
+    results = shape.elements if shape.is_tuple else (shape,)
+    arrays = [*(operand.shape for operand in instruction.operands), *results]
+    return not instruction.opcode.endswith("-start") and all(one.is_array and one.is_static for one in arrays)
+
+
 class _StuckError(ExecutionError):
     """Devices wait for each other; not the first thing that went wrong where another device failed."""
 
@@ -75,8 +87,8 @@ class _StuckError(ExecutionError):
 class _Table:
     """What devices left and took at one collective."""
 
-    values: dict[int, Operands] = field(default_factory=dict)
-    results: dict[int, Value] | None = None
+    values: dict[int, Any] = field(default_factory=dict)
+    results: dict[int, Any] | None = None
     error: BaseException | None = None
 
 
@@ -111,6 +123,7 @@ class World:
         self.seconds = seconds
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._changed = threading.Condition()
+        self._at_work = 0
 
     def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
         """The result of `device` from a meeting.
@@ -120,9 +133,12 @@ class World:
         """
         raise NotImplementedError
 
-    def meet_at(self, device: int, instruction: Instruction, table: int, shortcut: Shortcut) -> bool:
+    def meet_at(
+        self, device: int, instruction: Instruction, table: int, shortcut: Shortcut, carry_out: CarryOut
+    ) -> bool:
         """Carry out a collective on dense arrays in memory: their addresses, first those of operands and then those of
-        results, are in the table at this address.  False where this world cannot, and did nothing.
+        results, are in the table at this address.  False where this world cannot, and did nothing.  `carry_out` does it
+        for devices that are all in this process.
 
         Where native code can do it from now on, this world makes that the `record` of the shortcut, until the run ends.
         """
@@ -144,10 +160,12 @@ class World:
         """`device` has nothing more to do, or failed."""
         raise NotImplementedError
 
-    def run(self, work: Callable[[Device], Result]) -> list[Result]:
+    def run(self, work: Callable[[Device], Result], until_ended: bool = False) -> list[Result]:
         """What `work` gives on every device that is here, each in a thread of its own.
 
-        Where devices fail, the error is that of the lowest one which did not merely wait for others.
+        Where devices fail, the error is that of the lowest one which did not merely wait for others.  Ctrl-C ends the
+        call, and soon the devices; it does not return before they are at an end if `until_ended`, for those whose
+        arrays go away then.
         """
         devices = [Device(self, number) for number in self.here]
         if len(devices) == 1:
@@ -156,11 +174,18 @@ class World:
         errors: dict[int, BaseException] = {}
 
         def body(device: Device) -> None:
+            with self._changed:
+                if self._deadline == 0.0:  # interrupted before it began
+                    return
+                self._at_work += 1
             try:
                 results[device.number] = work(device)
             except BaseException as error:  # it is raised again in the caller's thread
                 errors[device.number] = error
             self.ended(device.number, errors.get(device.number))
+            with self._changed:
+                self._at_work -= 1
+                self._changed.notify_all()
 
         threads = [threading.Thread(target=body, args=(device,), daemon=True) for device in devices]
         try:
@@ -177,10 +202,22 @@ class World:
                     if thread.ident is not None:
                         thread.join()
                 raise ExecutionError(f"the threads of {len(devices)} devices cannot be started: {error}") from error
+            if until_ended:
+                self._wait_for_all()
             raise
         if errors:
             raise errors[min(errors, key=lambda number: (isinstance(errors[number], _StuckError), number))]
         return [results[device.number] for device in devices]
+
+    def _wait_for_all(self) -> None:
+        """Until no device is at work, whatever comes."""
+        while True:
+            try:
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._at_work)
+                return
+            except KeyboardInterrupt:
+                continue
 
     def _alone(self, device: Device, work: Callable[[Device], Result]) -> Result:
         try:
@@ -212,26 +249,51 @@ class ThreadWorld(World):
         topology = topology or Topology()
         super().__init__(topology, range(topology.devices), feeds, seconds)
         self._tables: dict[Hashable, _Table] = {}
+        self._groups: dict[Instruction, tuple[tuple[int, ...], ...]] = {}
         self._mail: dict[tuple[int, int, int], deque[Value]] = {}
         self._waiting: dict[int, _Wait] = {}
         self._ended: set[int] = set()
         self._stuck = ""
 
     def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
-        members = meeting.members
         if into is not None:  # others may read them when this one has gone on and used their memory again
             value = copied(value)
+        found: Value = self._gathered(device, meeting.members, meeting.key, meeting.name, value, meeting.combine)
+        return found
+
+    def meet_at(
+        self, device: int, instruction: Instruction, table: int, shortcut: Shortcut, carry_out: CarryOut
+    ) -> bool:
+        if instruction not in self._groups:
+            plain = _is_plain(instruction)
+            self._groups[instruction] = device_groups(instruction, self.topology) if plain else ()
+        members = next((group for group in self._groups[instruction] if device in group), ())
+        if not members or max(members) >= self.topology.devices:
+            return False
+
+        def combine(tables: Sequence[int]) -> Sequence[None]:
+            carry_out(instruction, self, members, tables)
+            return [None] * len(members)
+
+        self._gathered(device, members, (instruction, members), instruction.name, table, combine)
+        return True
+
+    def _gathered(
+        self, device: int, members: tuple[int, ...], key: Hashable, name: str, value: Any,
+        combine: Callable[[Sequence[Any]], Sequence[Any]],
+    ) -> Any:  # fmt: skip
+        """What a device gets once all members have left their values: the last one combines them."""
         if len(members) == 1:
-            return meeting.combine([value])[0]
+            return combine([value])[0]
         with self._changed:
-            table = self._tables.setdefault(meeting.key, _Table())
+            table = self._tables.setdefault(key, _Table())
             table.values[device] = value
             complete = len(table.values) == len(members)
             if complete:
-                del self._tables[meeting.key]
+                del self._tables[key]
         if complete:
             try:
-                found = meeting.combine([table.values[member] for member in members])
+                found = combine([table.values[member] for member in members])
                 table.results = dict(zip(members, found, strict=True))
             except BaseException as error:  # all of them fail
                 table.error = error
@@ -244,7 +306,7 @@ class ThreadWorld(World):
                 return f"for device{'' if len(absent) == 1 else 's'} {', '.join(absent)}"
 
             ready = lambda: table.results is not None or table.error is not None  # noqa: E731
-            self._wait(device, _Wait(ready, meeting.name, missing))
+            self._wait(device, _Wait(ready, name, missing))
         if table.error is not None:
             raise table.error
         assert table.results is not None

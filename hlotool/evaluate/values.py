@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hlotool.ir import Instruction, Shape
 
-__all__ = ["AnyArray", "Operands", "Value", "copied", "leaves_of", "one_or_tuple", "value_from_leaves"]
+__all__ = ["AnyArray", "Operands", "Value", "array_at", "copied", "leaves_of", "one_or_tuple", "value_from_leaves"]
 
 AnyArray: TypeAlias = np.ndarray[Any, Any]
 Value: TypeAlias = "AnyArray | tuple[Value, ...]"
@@ -26,6 +28,15 @@ def leaves_of(value: Value) -> Iterator[AnyArray]:
             yield from leaves_of(element)
     else:
         yield value
+
+
+def array_at(pointer: int | None, dtype: np.dtype[Any], shape: tuple[int, ...]) -> AnyArray:
+    """The array that lies at `pointer`."""
+    size = dtype.itemsize * prod(shape)
+    if pointer is None or size == 0:
+        return np.empty(shape, dtype)
+    memory: Any = (ctypes.c_char * size).from_address(pointer)
+    return np.ndarray(shape, dtype, memory)
 
 
 def copied(value: Value | Operands) -> Any:

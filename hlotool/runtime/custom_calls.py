@@ -25,7 +25,8 @@ from hlotool.evaluate.custom_calls import (
     unregister_custom_call,
 )
 from hlotool.evaluate.devices import Device, ThreadWorld
-from hlotool.evaluate.values import leaves_of, value_from_leaves
+from hlotool.evaluate.together import carry_out
+from hlotool.evaluate.values import array_at, leaves_of, value_from_leaves
 from hlotool.ir import Instruction, Shape, dtype_of
 from hlotool.ir.devices import is_collective
 from hlotool.ir.refusals import named
@@ -75,7 +76,7 @@ class Site:
 
     def __call__(self, arguments: int) -> None:
         pointers = (ctypes.c_void_p * len(self._leaves)).from_address(arguments)
-        arrays = [_view(pointer, dtype, shape) for pointer, (dtype, shape) in zip(pointers, self._leaves, strict=True)]
+        arrays = [array_at(pointer, *leaf) for pointer, leaf in zip(pointers, self._leaves, strict=True)]
         inputs, outputs = arrays[: self._operands], arrays[self._operands :]
         if not {*pointers[: self._operands]}.isdisjoint(pointers[self._operands :]):
             inputs = [array.copy() for array in inputs]
@@ -127,7 +128,7 @@ class HostSite(Site):
             super().__call__(arguments)
 
     def _met(self, device: Device, arguments: int, short: Shortcut) -> bool:
-        return device.world.meet_at(device.number, self.instruction, arguments, short)
+        return device.world.meet_at(device.number, self.instruction, arguments, short, carry_out)
 
     def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
         leaves = iter(inputs)
@@ -162,12 +163,3 @@ def _kept(array: Array) -> Array:
     copy[...] = array
     copy.flags.writeable = False
     return copy
-
-
-def _view(pointer: int | None, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """The array that lies at `pointer`."""
-    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-    if pointer is None or size == 0:
-        return np.empty(shape, dtype)
-    memory: Any = (ctypes.c_char * size).from_address(pointer)
-    return np.ndarray(shape, dtype, memory)

@@ -18,7 +18,7 @@ from hlotool.devices.mpi.exchange import Job, Steps, exchange, peers, placed
 from hlotool.devices.mpi.groups import Groups
 from hlotool.devices.mpi.library import mpi
 from hlotool.devices.mpi.repeated import Repeated, repeated
-from hlotool.evaluate.devices import Device, Meeting, Shortcut, World, meeting_key
+from hlotool.evaluate.devices import CarryOut, Device, Meeting, Shortcut, World, meeting_key
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied, leaves_of, value_from_leaves
 from hlotool.ir import ExecutionError, Instruction, Shape, dtype_of
@@ -89,13 +89,13 @@ class MpiWorld(World):
         self._progress = number << 32  # more than in any earlier run
         self._tag = number % _TAGS * max(1, len(groups.tags))  # what nobody took is not for a later run
 
-    def run(self, work: Callable[[Device], Result]) -> list[Result]:
+    def run(self, work: Callable[[Device], Result], until_ended: bool = False) -> list[Result]:
         """What `work` gives on the devices that are here, once all ranks have ended; ExecutionError, which names the
         rank, where one of them failed."""
         control = self._control
         control.changed, control.standing, control.in_background = self._wake, self.standing, self._in_background
         try:
-            results = super().run(work)
+            results = super().run(work, until_ended)
             self.wait([self._mail.Ibarrier()], "the end of the run")
             control.runs += 1
         except ExecutionError as error:
@@ -169,7 +169,9 @@ class MpiWorld(World):
             self._complete(device, table, wait)
         return value_from_leaves(shape, iter(table.results[device]))
 
-    def meet_at(self, device: int, instruction: Instruction, table: int, shortcut: Shortcut) -> bool:
+    def meet_at(
+        self, device: int, instruction: Instruction, table: int, shortcut: Shortcut, carry_out: CarryOut
+    ) -> bool:
         try:
             found = self._known[instruction]
         except KeyError:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from hlotool.analysis.donation import Donate, buffer_donors
 from hlotool.driver import compile_module, optimise
@@ -12,13 +14,16 @@ from hlotool.ir import Module, Shape, UnsupportedError
 from hlotool.jax.pjrt.callbacks import calls_python, forget, with_callbacks
 from hlotool.jax.pjrt.fallback import compile_stock
 from hlotool.jax.pjrt.lowering import CALLBACKS, Options, hlo_proto
-from hlotool.jax.pjrt.programs import Code, Made, remember
+from hlotool.jax.pjrt.programs import Code, Made, Runner, remember
 from hlotool.jax.pjrt.table import PjrtError
 from hlotool.runtime.cache_key import Key
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.marshalling import is_plain
 from hlotool.runtime.recalled import stays
 from hlotool.text.proto import read_proto
+
+if TYPE_CHECKING:
+    from hlotool.jax.pjrt.divided import Shardings
 
 __all__ = ["made_of", "module_of", "optimised_proto"]
 
@@ -33,17 +38,21 @@ def optimised_proto(proto: bytes) -> bytes:
 
     It is the module as it is where jaxlib does not read what the passes wrote.
     """
+    return _proto_of(optimise(module_of(proto))) or proto
+
+
+def _proto_of(module: Module) -> bytes | None:
+    """A module as a serialized HloModuleProto; None where jaxlib does not read it."""
     try:
         from jaxlib._hlo import hlo_module_from_text
     except ImportError:  # before jaxlib 0.10
         from jaxlib._jax import hlo_module_from_text
     from hlotool.text.printer import print_module
 
-    text = print_module(optimise(module_of(proto)))
     try:
-        return bytes(hlo_module_from_text(text).as_serialized_hlo_module_proto())
+        return bytes(hlo_module_from_text(print_module(module)).as_serialized_hlo_module_proto())
     except (ValueError, RuntimeError):
-        return proto
+        return None
 
 
 def made_of(program: bytes, form: str, options: bytes, settings: Options, available: int, key: Key | None) -> Made:
@@ -51,17 +60,19 @@ def made_of(program: bytes, form: str, options: bytes, settings: Options, availa
     module = module_of(hlo_proto(program, form))
     signature = module.entry.signature()
     callbacks = CALLBACKS.functions
-    parameters, outputs = _signature(module)
-    donated = _donated(module, parameters, outputs)
+    several = len(settings.devices) > 1
     targets: Sequence[str] = ()
     try:
-        _check(settings, (*parameters, *outputs))
-        targets = with_callbacks(module, callbacks)  # changes the module
+        own, shardings = _divided(module, settings) if several else (module, None)
+        parameters, outputs = _signature(own)
+        donated = _donated(own, parameters, outputs)
+        _check((*parameters, *outputs))
+        targets = with_callbacks(own, callbacks)  # changes the module
         plain = all(is_plain(shape) for shape in (*parameters, *outputs) if shape.is_array)
         # Subnormal numbers are zeros, as they are on JAX's own CPU platform.
         # Native code calls the entry.
-        donate: Donate = "declared" if plain else ()
-        executable = compile_module(module, donate=donate, flush_denormals=True, quick_calls=False)
+        donate: Donate = "declared" if plain and not several else ()
+        executable = compile_module(own, donate=donate, flush_denormals=True, quick_calls=several)
     except (UnsupportedError, RecursionError, MemoryError) as error:
         forget(targets)
         if calls_python(module) and not callbacks:  # jaxlib would not look whether they are there
@@ -69,15 +80,47 @@ def made_of(program: bytes, form: str, options: bytes, settings: Options, availa
         reason = reason_of(error, module)
         fall_back(module.name, reason, "jaxlib runs it", error)
         stock = compile_stock(program, options, settings.devices, callbacks, available)
-        if len(settings.devices) > 1:  # what each device takes and gives is for the partitioner to say
-            divided = module_of(stock.text())
-            parameters, outputs = _signature(divided)
-            donated = _donated(divided, parameters, outputs)
-        return Made(module.name, signature, parameters, outputs, donated, stock=stock, reason=reason)
-    made = Made(module.name, signature, parameters, outputs, donated, _code(executable), targets=tuple(targets))
+        own = module_of(stock.text()) if several else module  # jaxlib's partitioner has divided it
+        parameters, outputs = _signature(own)
+        donated = _donated(own, parameters, outputs)
+        return Made(module.name, signature, parameters, outputs, donated, runner=stock, reason=reason)
+    code, targets = _code(executable), tuple(targets)
+    if several:
+        text = partial(_divided_proto, program, form, settings)
+        runner = _runner(executable, shardings, text)
+        return Made(
+            module.name, signature, parameters, outputs, donated, code, runner, note=_note(settings), targets=targets
+        )
+    made = Made(module.name, signature, parameters, outputs, donated, code, targets=targets)
     if key is not None and all(shape.is_array for shape in (*parameters, *outputs)) and stays(executable, module):
         remember(key, made, executable.image)
     return made
+
+
+def _divided(module: Module, settings: Options) -> tuple[Module, Shardings | None]:
+    from hlotool.jax.pjrt.divided import divided_among  # most processes have one device
+
+    return divided_among(module, settings)
+
+
+def _runner(executable: Executable, shardings: Shardings | None, text: Callable[[], bytes]) -> Runner:
+    from hlotool.jax.pjrt.divided import Divided
+
+    return Divided(executable, shardings, text)
+
+
+def _note(settings: Options) -> str:
+    kinds = {"replicas": settings.replicas, "partitions": settings.partitions}
+    return "on " + " x ".join(f"{count} {kind}" for kind, count in kinds.items() if count > 1)
+
+
+def _divided_proto(program: bytes, form: str, settings: Options) -> bytes:
+    """What each device runs, after hlotool's passes, as a serialized HloModuleProto."""
+    module, _ = _divided(module_of(hlo_proto(program, form)), settings)
+    found = _proto_of(optimise(module)) or _proto_of(module)
+    if found is None:
+        raise PjrtError("unimplemented", f"jaxlib does not read what each device runs of {module.name}")
+    return found
 
 
 def _code(executable: Executable) -> Code:
@@ -111,11 +154,7 @@ def _leaves(shapes: Sequence[Shape]) -> tuple[Shape, ...]:
     return tuple(leaf for shape in shapes for leaf in shape.leaves())
 
 
-def _check(settings: Options, shapes: Sequence[Shape]) -> None:
-    if len(settings.devices) > 1:
-        raise UnsupportedError(
-            f"programs for several devices ({settings.replicas} x {settings.partitions}) are not compiled"
-        )
+def _check(shapes: Sequence[Shape]) -> None:
     for shape in shapes:
         if shape.is_array and not shape.is_static:
             raise UnsupportedError(f"{shape} is no array of a fixed size")

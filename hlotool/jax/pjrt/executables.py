@@ -279,14 +279,14 @@ def _undefined(loaded: Loaded) -> list[Array]:
 def _results(loaded: Loaded, buffers: Sequence[Sequence[Buffer]]) -> Sequence[Sequence[Array]]:
     """The arrays of the results, for every device."""
     made = loaded.made
-    if made.stock is not None:
+    if made.runner is not None:
         # A token is an array of no bytes where a chain of them begins, and jaxlib looks no closer.
         arrays = [shape.is_array for shape in made.parameters]
         given = [
             [buffer.array() if is_array else _NO_BYTES for buffer, is_array in zip(row, arrays, strict=True)]
             for row in buffers
         ]
-        return made.stock.run(given, [shape.is_array for shape in made.outputs])
+        return made.runner.run(given, [shape.is_array for shape in made.outputs])
     code = made.code
     assert code is not None
     overwritten = code.entry.overwritten if code.entry else tuple(code.donated.values())
@@ -459,7 +459,10 @@ def _optimized(arguments: Structure) -> None:
     """The program; the caller asks twice, first for the size."""
     loaded = loaded_at(arguments.executable)
     program = Structure("struct Program", arguments.program)
-    text, size = loaded.once("optimized", lambda: loaded.pinned.text(_with_config(_optimized_proto(loaded))))
+    settings = loaded.settings
+    text, size = loaded.once(
+        "optimized", lambda: loaded.pinned.text(_with_config(_optimized_proto(loaded), settings))
+    )
     program.format, program.format_size = loaded.once("format", lambda: loaded.pinned.text("hlo_with_config"))
     if program.code:
         ctypes.memmove(program.code, text, size)
@@ -467,17 +470,18 @@ def _optimized(arguments: Structure) -> None:
 
 
 def _optimized_proto(loaded: Loaded) -> bytes:
-    if loaded.made.stock is not None:
-        return loaded.made.stock.text()
+    if loaded.made.runner is not None:
+        return loaded.made.runner.text()
     from hlotool.jax.pjrt.compiling import optimised_proto
 
     return optimised_proto(loaded.proto)
 
 
-def _with_config(proto: bytes) -> bytes:
-    """An HloModuleProtoWithConfig, whose configuration says what the entry takes and gives, as the module does."""
+def _with_config(proto: bytes, settings: Options) -> bytes:
+    """An HloModuleProtoWithConfig, whose configuration says what the entry takes and gives, as the module does, and how
+    many devices run it."""
     shape = next(value for number, value in message_fields(proto) if number == 4 and isinstance(value, bytes))
-    config = _message(1, shape)
+    config = _message(1, shape) + b"\x20" + _varint(settings.replicas) + b"\x28" + _varint(settings.partitions)
     return _message(1, proto) + _message(2, config)
 
 
@@ -501,7 +505,8 @@ def _cost(arguments: Structure) -> None:
         from hlotool.analysis.cost import ModuleCost
         from hlotool.jax.pjrt.compiling import module_of
 
-        cost = ModuleCost(module_of(loaded.proto)).total
+        several = len(loaded.settings.devices) > 1  # XLA tells what each of them does
+        cost = ModuleCost(module_of(_optimized_proto(loaded) if several else loaded.proto)).total
         values = {"flops": cost.flops, "transcendentals": cost.transcendentals, "bytes accessed": cost.bytes}
         return named_values(loaded.pinned, {name: float(value) for name, value in values.items()})
 

@@ -76,13 +76,13 @@ def _layouts(loaded: Loaded, what: str, shapes: Sequence[Shape], orders: Sequenc
 def _parameter_shardings(arguments: Structure) -> None:
     made = loaded_at(arguments.executable).made
     arguments.num_parameters = len(made.parameters)
-    _shardings(arguments, "parameters", made.parameters, made.stock.parameter_shardings if made.stock else None)
+    _shardings(arguments, "parameters", made.parameters, made.runner.parameter_shardings if made.runner else None)
 
 
 def _output_shardings(arguments: Structure) -> None:
     made = loaded_at(arguments.executable).made
     arguments.num_outputs = len(made.outputs)
-    _shardings(arguments, "outputs", made.outputs, made.stock.output_shardings if made.stock else None)
+    _shardings(arguments, "outputs", made.outputs, made.runner.output_shardings if made.runner else None)
 
 
 def _shardings(

@@ -33,13 +33,16 @@ _HOST_CALLBACKS = 4  # among the arguments of JAX's function that compiles
 class Options:
     """What hlotool looks at in the options of a compilation: `devices` are numbers, by replica and partition.
 
-    `overrides` says whether the program sets options of XLA's.
+    `overrides` says whether the program sets options of XLA's; `free_parameters` and `free_outputs`, which of these
+    arrays the compiler may divide among partitions as it likes.
     """
 
     replicas: int
     partitions: int
     devices: tuple[int, ...]
     overrides: bool = False
+    free_parameters: tuple[bool, ...] = ()
+    free_outputs: tuple[bool, ...] = ()
 
 
 def read_options(data: bytes) -> Options:
@@ -51,7 +54,14 @@ def read_options(data: bytes) -> Options:
     count = options.num_replicas * options.num_partitions
     devices = tuple(range(count)) if assignment is None else _assigned(assignment.serialize())
     overrides = any(field == _OVERRIDES for field, _ in message_fields(data))
-    return Options(options.num_replicas, options.num_partitions, devices, overrides)
+    if count == 1:
+        return Options(options.num_replicas, options.num_partitions, devices, overrides)
+    build = options.executable_build_options
+    free = [
+        tuple(map(bool, getattr(build, f"allow_spmd_sharding_propagation_to_{what}")))
+        for what in ("parameters", "output")
+    ]
+    return Options(options.num_replicas, options.num_partitions, devices, overrides, *free)
 
 
 def _assigned(data: bytes) -> tuple[int, ...]:

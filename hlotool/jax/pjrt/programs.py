@@ -9,13 +9,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
 from hlotool.codegen.machine import default_machine
 from hlotool.ir import Shape
-from hlotool.jax.pjrt.fallback import Stock
 from hlotool.jax.pjrt.lowering import Options, without_locations
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
@@ -24,7 +23,7 @@ from hlotool.runtime.entry import Entry
 from hlotool.runtime.image import Image, load_image
 from hlotool.runtime.stored_programs import RECALLED, program_key, recall_program, remember_program
 
-__all__ = ["Code", "Made", "code_of_image", "key_of", "recall", "remember"]
+__all__ = ["Code", "Made", "Runner", "code_of_image", "key_of", "recall", "remember"]
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -43,9 +42,29 @@ class Code:
     code_bytes: int
 
 
+class Runner(Protocol):
+    """What runs programs on several devices, and those that hlotool does not compile."""
+
+    def run(self, arguments: Sequence[Sequence[Array]], arrays: Sequence[bool]) -> list[list[Array]]:
+        """The results of every device, of the arguments of every device; `arrays` tells those results from tokens."""
+        ...
+
+    def text(self) -> bytes:
+        """The program of a device, optimised, as a serialized HloModuleProto."""
+        ...
+
+    def parameter_shardings(self) -> list[bytes] | None:
+        """A serialized OpSharding for every parameter; None where nothing is divided."""
+        ...
+
+    def output_shardings(self) -> list[bytes] | None:
+        """A serialized OpSharding for every result; None where nothing is divided."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A program: its `code` or, for a `reason`, what jaxlib makes of it (`stock`).
+    """A program: its `code` or, for a `reason`, what jaxlib makes of it; either is the `runner` of several devices.
 
     `donated` are the parameters that a run gives up, `targets` the custom calls that it alone has.
     """
@@ -56,7 +75,7 @@ class Made:
     outputs: tuple[Shape, ...]
     donated: frozenset[int]
     code: Code | None = None
-    stock: Stock | None = None
+    runner: Runner | None = None
     reason: str = ""
     note: str = ""
     targets: tuple[str, ...] = ()

@@ -57,6 +57,7 @@ def tilings_of(i: Instruction, devices: int) -> list[Tiling] | None:
     try:
         found = parse_sharding(written.text)
         rows = list(found) if isinstance(found, tuple) else [found] * len(leaves)
+        rows = rows if leaves else []  # XLA writes one of a tuple without arrays
         if len(rows) != len(leaves):
             raise UnsupportedError(f"{len(rows)} shardings of {len(leaves)} arrays")
         made = [

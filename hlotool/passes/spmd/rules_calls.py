@@ -6,13 +6,17 @@ has collectives of its own.
 
 from __future__ import annotations
 
+import numpy as np
+
 from hlotool.evaluate.xla_annotations import is_annotation, is_sink
-from hlotool.ir import Instruction
+from hlotool.ir import Computation, Instruction, Shape, Verbatim, dtype_of
+from hlotool.ir.builder import Builder
+from hlotool.ir.sharding import parse_sharding
 from hlotool.passes.spmd.axes import Axes
-from hlotool.passes.spmd.partitioner import Partitioner, Rule, refusal
+from hlotool.passes.spmd.partitioner import Partitioner, Rule, attributes_of, refusal
 from hlotool.passes.spmd.rules_topk import topk
 from hlotool.passes.spmd.tiling import manual, replicated
-from hlotool.passes.spmd.values import Part, Value, parts_of
+from hlotool.passes.spmd.values import Part, Value, parts_of, rebuilt
 
 __all__ = ["RULES"]
 
@@ -30,10 +34,56 @@ def _custom_call(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
     if is_sink(i):
         made = p.emit(i, i.shape, [p.packed(value) for value in values])
         return p.unpacked(made, i.shape, iter([replicated(0, p.devices) for _ in i.shape.leaves()]))
-    alone = any(part.tiling.is_manual for value in values for part in parts_of(value))
-    if i.attributes.get("custom_call_has_side_effect") and not alone:
+    if any(part.tiling.is_manual for value in values for part in parts_of(value)):
+        return None
+    device = _only_device(i)
+    if device is not None:
+        return _on_one(p, i, values, device)
+    if i.attributes.get("custom_call_has_side_effect"):
         raise refusal(i, "it has side effects, which every device would have")
     return None
+
+
+def _only_device(i: Instruction) -> int | None:
+    """The one device that is to have the results, as that of a call of a function of Python."""
+    written = i.attributes.get("sharding")
+    read = parse_sharding(written.text) if isinstance(written, Verbatim) else ()
+    found = {one.devices[:1] if one.kind == "maximal" else () for one in (read if isinstance(read, tuple) else [read])}
+    return next(iter(found))[0] if len(found) == 1 and () not in found else None
+
+
+def _on_one(p: Partitioner, i: Instruction, values: list[Value], device: int) -> Value:
+    """One device does it; all others get the arrays that it gives."""
+    p.work.log.note("one-device", i, f"device {device} does it, and sends all others what it gives")
+    given = p.build.tuple([p.packed(p.whole(value)) for value in values])
+    module = p.work.module
+    here, elsewhere = (Computation(module.unique_name(f"{i.name}.{where}")) for where in ("here", "elsewhere"))
+    one, other = Builder(here, like=i), Builder(elsewhere, like=i)
+    row = one.parameter(0, given.shape)
+    attributes = attributes_of(i)
+    here.root = one.add("custom-call", i.shape, [one.gte(row, n) for n in range(len(values))], attributes, i.name)
+    other.parameter(0, given.shape)
+    elsewhere.root = _nothing(other, i.shape)
+    flag = p.build.compare(p.table([int(d == device) for d in range(p.devices)]), p.zero("s32"), "NE")
+    called = {"true_computation": module.add(here), "false_computation": module.add(elsewhere)}
+    made = p.build.add("conditional", i.shape, [flag, given, given], called)
+    order = (device, *(d for d in range(p.devices) if d != device))
+    tilings = iter([replicated(leaf.rank if leaf.is_array else 0, p.devices) for leaf in i.shape.leaves()])
+    parts = [
+        Part(p.broadcast(part.local, order), part.shape, part.tiling) if part.shape.is_array else part
+        for part in parts_of(p.unpacked(made, i.shape, tilings))
+    ]
+    return rebuilt(i.shape, iter(parts))
+
+
+def _nothing(build: Builder, shape: Shape) -> Instruction:
+    """A value of `shape` that nobody looks at."""
+    if shape.is_tuple:
+        return build.tuple([_nothing(build, element) for element in shape.elements])
+    if shape.is_token:
+        return build.add("after-all", shape)
+    blank = build.constant(np.zeros((), dtype_of(shape.element_type)), shape.element_type)
+    return build.broadcast(blank, (), shape.dimensions)
 
 
 def _border(p: Partitioner, i: Instruction, values: list[Value]) -> Value:

@@ -20,7 +20,8 @@ class SpmdPartitioner:
     that is cheap.  Parameters and results have the shapes of their tiles; what has no sharding is on every device.
     A dot one of whose operands would be gathered to `windowed-from` bytes or more is a loop, in which tiles go round
     the devices while others are multiplied.  What cannot be divided is computed as a whole by every device, which is
-    noted with the bytes that it moves.  Refused are infeed, outfeed, send and recv, and custom calls with side effects.
+    noted with the bytes that it moves.  A custom call on one device (``maximal``) happens there, and others get its
+    results.  Refused are infeed, outfeed, send and recv, and other custom calls with side effects.
     """
 
     name: ClassVar[str] = "spmd-partitioner"

@@ -198,6 +198,11 @@ class Writer:
         attributes = {"channel_id": self.work.next_channel(), "source_target_pairs": tuple(pairs)}
         return self.build.add("collective-permute", x.shape.without_layout(), [x], attributes)
 
+    def broadcast(self, x: Instruction, devices: Sequence[int]) -> Instruction:
+        """What the first of these devices has, on all of them."""
+        attributes = {"channel_id": self.work.next_channel(), "replica_groups": ReplicaGroups((tuple(devices),))}
+        return self.build.add("collective-broadcast", x.shape.without_layout(), [x], attributes)
+
     def _global(self, groups: Groups) -> dict[str, Any]:
         """Groups of partitions, in each replica, as numbers of devices."""
         count = self.work.devices
