@@ -223,7 +223,9 @@ class _Dot:
         and so would have to be copied to be read again."""
         b, c, m, asked = self.b, self.c, self.m, self.machine.choices.updates
         in_place = b.prologue is None and not b.lines and b.column == b.element.bytes and c.column == c.element.bytes
-        some = bool(asked) or (_UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (COSTS.page_bytes // 4) == 0)
+        fewest = _UPDATED if self.machine.vector_bits < 512 else _UPDATED + 1
+        few = fewest <= m <= blocking.rows_to_update(_UPDATED_MOST, self.machine)
+        some = bool(asked) or (few and b.terms[0] % (COSTS.page_bytes // 4) == 0)
         if not (in_place and not self.whole_rows and some):
             return False
         from hlotool.codegen.cpu.products.rank_update import serves_updates
