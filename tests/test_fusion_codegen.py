@@ -611,6 +611,14 @@ def test_streaming_stores(offset: int, columns: int) -> None:
         assert not raw[start + x.nbytes :].any()
 
 
+def test_outputs_in_the_place_of_operands_stay_in_the_caches() -> None:
+    """What was read there is in them: written past them, it would have to leave them first."""
+    module = parse("HloModule m\nENTRY e { x = f32[300,64] parameter(0)\n ROOT r = f32[300,64] add(x, x)\n}")
+    small = replace(named("host"), l3=1 << 10)
+    assert "!nontemporal" in emit_fusion("k", as_fusion(module), small).text
+    assert "!nontemporal" not in emit_fusion("k", as_fusion(module), small, frozenset({0})).text
+
+
 @pytest.mark.parametrize("columns", [64, 101])
 def test_long_computations_ask_for_operands_ahead(columns: int) -> None:
     """Where no cache can hold the output and computing takes longer than memory: the same numbers."""

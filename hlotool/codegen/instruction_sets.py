@@ -45,8 +45,7 @@ class InstructionSet:
 
 AVX512 = InstructionSet(
     architecture="x86_64", requires=frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq"}), vector_bits=512,
-    registers=32, masked_bits=8, half=True, fma=True, fma_cycles=1.0, scalef=True, short_pairs=True,
-    picked=16, tuned=False,
+    registers=32, masked_bits=8, half=True, fma=True, fma_cycles=1.0, scalef=True, short_pairs=True, picked=16,
 )  # fmt: skip
 _AVX2 = InstructionSet(
     architecture="x86_64", requires=frozenset({"avx2", "fma"}), vector_bits=256, masked_bits=32, half=True, fma=True,

@@ -47,6 +47,9 @@ _BATCH_SECONDS = 100e-6
 """What one clock reading covers at least."""
 _FEWEST, _MOST = 6, 60
 """Rounds of a race."""
+_SETTLED = 3
+"""Runs before one that is timed, where arrays take a good part of the last cache: what another candidate wrote past the
+caches is not in them for the first ones, which says nothing about programs that run one of both again and again."""
 _KEPT = 12
 """Programs that are kept: the candidates of a turn, which are all checked before the first is timed, the best so far
 and the untuned one."""
@@ -144,15 +147,17 @@ def race(subject: Subject, best: Values, candidate: Values, setting: Setting, se
     clock, order = time.perf_counter, random.Random(seed)
     once = [_once(runner, arguments) for runner in runners]
     batch = max(1, math.ceil(_BATCH_SECONDS / max(min(once), 1e-9)))
+    before = _SETTLED if subject.bytes > setting.machine.l3 // 2 else 1
     ratios: list[float] = []
     times: list[float] = []
-    spent, usual = 0.0, _INTERRUPTED * (batch + 1) * sum(once)
+    spent, usual = 0.0, _INTERRUPTED * (batch + before) * sum(once)
     low, high = -math.inf, math.inf
     while len(ratios) < _FEWEST or (len(ratios) < _MOST and spent < seconds):
         taken, start = [0.0, 0.0], clock()
         for turn in order.sample((0, 1), 2):
             run = runners[turn]
-            run(*arguments)  # the caches are its own
+            for _ in range(before):
+                run(*arguments)  # the caches are its own
             begin = clock()
             for _ in range(batch):
                 run(*arguments)

@@ -7,7 +7,7 @@ group such as softmax is one pass over rows with several short passes inside eac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 from typing import Annotated
 
@@ -54,7 +54,8 @@ def emit_fusion(
     leaves = (sum(1 for _ in operand.shape.leaves()) for operand in instruction.operands)
     *slots, count = accumulate(leaves, initial=0)
     groups = groups_of(body.root, count, in_place)
-    return emit_outputs(name, groups, slots, count + sum(1 for _ in instruction.shape.leaves()), machine)
+    scratch_slot, there = count + sum(1 for _ in instruction.shape.leaves()), {count + leaf for leaf in in_place}
+    return emit_outputs(name, groups, slots, scratch_slot, machine, there)
 
 
 def emit_rest(name: str, concatenate: Instruction, machine: Machine, there: frozenset[int]) -> Kernel:
@@ -67,11 +68,13 @@ def emit_rest(name: str, concatenate: Instruction, machine: Machine, there: froz
 
 
 def emit_outputs(
-    name: str, groups: list[list[Output]], slots: Sequence[int], scratch_slot: int, machine: Machine
+    name: str, groups: list[list[Output]], slots: Sequence[int], scratch_slot: int, machine: Machine,
+    in_place: Collection[int] = (),
 ) -> Kernel:
     """The kernel that computes `groups` of outputs, those of a group over the same loops.
 
-    `slots` are those of the first leaves of the body's parameters in the argument table.
+    `slots` are those of the first leaves of the body's parameters in the argument table, and `in_place` those of
+    outputs that share memory with one.
     """
     unit = Unit(machine)
     steps: list[Step] = []
@@ -83,7 +86,7 @@ def emit_outputs(
         most = MOST_JOBS if len(plans) > 1 and moved < SMALL else 1
         for together in (jobs[first : first + most] for first in range(0, len(jobs), most)):
             function = name if not steps else f"s{len(steps)}_{name}"
-            steps.append(emit_step(unit, function, together, machine, scratch_slot))
+            steps.append(emit_step(unit, function, together, machine, scratch_slot, in_place))
         scratch = max(scratch, *(plan.tracer.scratch for plan in plans))
     if not steps:  # every output is empty
         Function(unit, signature(name)).finish()

@@ -78,8 +78,13 @@ class Job:
     ahead: int = 0  # see `Access`
 
 
-def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scratch_slot: int) -> Step:
-    """Write one step.  A single job is divided into tasks; several are done one after the other in one task."""
+def emit_step(
+    unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scratch_slot: int, in_place: Collection[int] = ()
+) -> Step:
+    """Write one step.  A single job is divided into tasks; several are done one after the other in one task.
+
+    Outputs `in_place` are not written past the caches: what was read of the same memory is there.
+    """
     f = Function(unit, signature(name))
     total, tasks = 0.0, 1
     bases = load_bases(f, jobs, scratch_slot)
@@ -88,7 +93,7 @@ def emit_step(unit: Unit, name: str, jobs: Sequence[Job], machine: Machine, scra
         past = machine.choices.past_caches
         most = machine.l3 if past is None else _NEVER if not past else _LARGE
         far = {n for n in nodes if isinstance(n.slot, int) and n.moved > most}
-        aligned = [n.slot for n in job.stores if n in far and _keeps_alignment(n)]
+        aligned = [n.slot for n in job.stores if n in far and n.slot not in in_place and _keeps_alignment(n)]
         if aligned and work(nodes) <= HEAVY:
             nest = _streaming(f, name, machine, bases, job, aligned, len(jobs) == 1)
         else:

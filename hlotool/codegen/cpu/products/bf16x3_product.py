@@ -6,6 +6,7 @@ The functions are the same for all products: a process compiles them once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 
@@ -27,7 +28,7 @@ __all__ = ["Bf16x3", "bf16x3_tiles", "emit_begin", "emit_end", "emit_multiply", 
 _ORDER = ((0, 2), (0, 1), (1, 1), (1, 0), (0, 0), (2, 0))
 """The products of parts of the left and of the right matrix, so that few are fetched twice."""
 
-AHEAD = 1  # chunks that lines of the right matrix are fetched ahead
+AHEAD = 1  # chunks that lines of both matrices are fetched ahead
 
 _PRODUCT = 2 * 127 - 100
 """The least sum of the exponents (as f32 has them) of two numbers whose product is not too small."""
@@ -245,7 +246,7 @@ def _emit_tiles(unit: Unit) -> None:
     loop = begin_loop(f, 0, given.chunks, 1, given.tap(tap.index), *tap.values, at_least_once=True)
     a, b = loop.values
     last = [-1, -1]
-    lines, each = iter(range(0, BLOCK, ROW)), BLOCK // ROW // (len(_ORDER) * len(cells))
+    ahead, each = _coming(given, a, b), 2 * BLOCK // ROW // (len(_ORDER) * len(cells))
     for parts in _ORDER:
         for half in (0, 1):
             if parts[0] != last[0]:
@@ -255,13 +256,23 @@ def _emit_tiles(unit: Unit) -> None:
         last = [*parts]
         for register in range(len(cells)):
             operate(f, "tdpbf16ps", register, 4 + register // 2, 6 + register % 2)
-            for line in islice(lines, each):
-                (b + (AHEAD * BLOCK + line)).fetch()
+            for line in islice(ahead, each):
+                line.fetch()
     _, b = loop.end(a + given.a_chunk, b + BLOCK)
     tap.end(b)
     for register, cell in enumerate(cells):
         move_tile("tilestored64", register, cell, given.c_row)
     f.finish()
+
+
+def _coming(given: _Tiles, a: Ptr, b: Ptr) -> Iterator[Ptr]:
+    """The lines of the caches in which a later chunk lies: of the right matrix, and of the left one."""
+    place = a + given.a_chunk * AHEAD
+    for row in range(LINES):
+        for part in range(PARTS):
+            yield b + (AHEAD * BLOCK + (row * PARTS + part) * ROW)
+            yield place + given.a_part * part if part else place
+        place += given.a_row
 
 
 def _emit_move(unit: Unit) -> None:

@@ -19,7 +19,7 @@ from hlotool.codegen.machine import LINE, Machine
 
 __all__ = [
     "SHARED_PANELS", "SHARED_ROWS", "block_depth", "choose_tile", "panels_to_pack", "piece_to_pack", "plan_blocks",
-    "stays_in_place", "strip_to_pack", "terms_at_a_time",
+    "rows_to_update", "stays_in_place", "strip_to_pack", "terms_at_a_time",
 ]  # fmt: skip
 
 BLOCK_ROWS: Annotated[int, Threshold("rows")] = 112  # of `a` (about as many) that a task takes together
@@ -150,10 +150,22 @@ def panels_to_pack(
     if depth > PIECE_DEPTH:
         pieces = -(-depth // PIECE_DEPTH)
         return 1, min(depth, -(-depth // (16 * pieces)) * 16)
-    if size > (most if machine.instructions.tuned else most // 2):
+    if size > (most if _packs_large(machine) else most // 2):
         return 0, 0
     columns = machine.choices.block_columns or COLUMNS
     return max(1, min(columns // width, most // size, panels // 16)), 0
+
+
+def rows_to_update(rows: int, machine: Machine) -> int:
+    """Up to how many rows updates of the whole result pay (see `rank_update`), if with vectors of less than 512 bits
+    they do up to so many: with these and 32 registers tiles are about twice as high, and read `b` half as often."""
+    return rows if machine.vector_bits < 512 else (rows - 1) // 2
+
+
+def _packs_large(machine: Machine) -> bool:
+    """Whether tasks pack for themselves what takes most of a core's cache.  With vectors of 512 bits convolutions took
+    up to a fifth longer with whole panels packed so; with pieces of panels nothing was measured."""
+    return machine.instructions.tuned and machine.vector_bits < 512
 
 
 def strip_to_pack(
@@ -181,8 +193,7 @@ def piece_to_pack(rows: int, panels: int, *, size: int, row: int, first: int, ma
     most = panel_bytes(machine)
     piece = most * first // size
     kept = rows * (2 * LINE + row) <= KEPT_BYTES
-    # With vectors of 512 bits nothing was measured.
-    worth = machine.instructions.tuned and kept and panels >= SHARED_PANELS
+    worth = _packs_large(machine) and kept and panels >= SHARED_PANELS
     return -(-first // -(-first // piece)) if worth and size > most // 2 and 1 <= piece < first else 0
 
 

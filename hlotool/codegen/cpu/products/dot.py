@@ -61,6 +61,7 @@ _PAIRED: Annotated[int, Threshold("rows")] = 8  # below which making pairs takes
 _HALVED: Annotated[int, Threshold("rows")] = 64  # that two threads share
 _UPDATED: Annotated[int, Threshold("rows")] = 8  # from which on updates pay
 _UPDATED_MOST: Annotated[int, Threshold("rows")] = 64  # and up to which they do, against a copy
+_SPLIT_ROWS: Annotated[int, Threshold("rows")] = 512  # below which tasks split panels for themselves
 _ROWS_DEEP: Annotated[int, Threshold("rows")] = 64  # that read panels in place which outgrow a cache
 
 
@@ -223,7 +224,9 @@ class _Dot:
         and so would have to be copied to be read again."""
         b, c, m, asked = self.b, self.c, self.m, self.machine.choices.updates
         in_place = b.prologue is None and not b.lines and b.column == b.element.bytes and c.column == c.element.bytes
-        some = bool(asked) or (_UPDATED <= m <= _UPDATED_MOST and b.terms[0] % (COSTS.page_bytes // 4) == 0)
+        fewest = _UPDATED if self.machine.vector_bits < 512 else _UPDATED + 1
+        few = fewest <= m <= blocking.rows_to_update(_UPDATED_MOST, self.machine)
+        some = bool(asked) or (few and b.terms[0] % (COSTS.page_bytes // 4) == 0)
         if not (in_place and not self.whole_rows and some):
             return False
         from hlotool.codegen.cpu.products.rank_update import serves_updates
@@ -357,13 +360,17 @@ class _Dot:
 
     def _panels_to_split(self) -> int:
         """Panels of `b` which a task should split itself, because it meets all rows; 0 for none."""
-        panels, size, most = -(-self.n // LINES), -(-self.k // CHUNK) * BLOCK, self.machine.l2 // 4
-        items = math.prod(own(self.operands.batch, self.b))
+        panels, size, l2 = -(-self.n // LINES), -(-self.k // CHUNK) * BLOCK, self.machine.l2
+        count = panels * math.prod(own(self.operands.batch, self.b))
         own_panels = self.machine.choices.own_panels
-        many = self.m > blocking.SHARED_ROWS if own_panels is None else not own_panels
-        if many or items * panels < blocking.SHARED_PANELS or size > most or self.whole_rows:
+        many = self.m >= _SPLIT_ROWS if own_panels is None else not own_panels
+        rows = -(-self.m // LINES) * size
+        large = size > l2 // 2 or (size > l2 // 4 and rows > l2 * 5 // 4)
+        if many or count < blocking.SHARED_PANELS or large or self.whole_rows:
             return 0
-        return max(1, min(self.machine.choices.split_group or bf16x3.GROUP, most // size, items * panels // 8))
+        # Where rows stay in the cache beside panels it costs little to go through them more often.
+        least = 16 if rows <= l2 // 2 else 8
+        return max(1, min(self.machine.choices.split_group or bf16x3.GROUP, l2 // 4 // size, count // least))
 
     def _sums_in_place(self) -> bool:
         """Whether sums can be added up in the result."""

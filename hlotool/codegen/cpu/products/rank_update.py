@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from hlotool.analysis.thresholds import Threshold
+from hlotool.codegen.cpu.products import blocking
 from hlotool.codegen.cpu.products.microkernel import Microkernel, open_tile, tile_functions
 from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop
@@ -31,7 +32,7 @@ MOST_ROWS: Annotated[int, Threshold("rows")] = 128
 """Whose sums stay in the first-level cache; with more a copy of `b` is used often enough, too."""
 PANELS: Annotated[int, Threshold("panels")] = 8
 """Of columns, that are enough for threads to share, unless there are more cores."""
-LARGE: Annotated[int, Threshold("times")] = 4
+LARGE: Annotated[int, Threshold("times")] = 1
 """How many times what a core's own cache holds `b` has, if reading it counts."""
 _FEWEST: Annotated[int, Threshold("vectors")] = 2  # of a row of a tile
 _MOST: Annotated[int, Threshold("vectors")] = 8
@@ -50,14 +51,15 @@ def serves_updates(
 ) -> bool:
     """Whether a product can be made so, of which `parts` times `terms` rows of `b` are too much for a core's own cache.
 
-    The columns of `b` lie side by side.  With vectors of 512 bits nothing was measured.
+    The columns of `b` lie side by side.
     """
     plain = arithmetic.type in ("float", "double") and not arithmetic.complex and not arithmetic.pairs
     plain = plain and b.storage == arithmetic.type
     whole = terms % TERMS == 0 and columns % arithmetic.lanes == 0 and columns >= _FEWEST * PANELS * arithmetic.lanes
     large, asked = parts * terms * columns * b.bytes > LARGE * machine.l2, machine.choices.updates
     pays = large and machine.instructions.tuned if asked is None else bool(asked)
-    return plain and whole and pays and rows <= MOST_ROWS
+    most = MOST_ROWS if asked else blocking.rows_to_update(MOST_ROWS, machine)
+    return plain and whole and pays and rows <= most
 
 
 def columns_of(rows: int, columns: int, arithmetic: Arithmetic, machine: Machine) -> int:
