@@ -173,8 +173,10 @@ def test_normalisation_gives_its_statistics() -> None:
     close(lambda a, b, s: norm(a, b, b, b, s, False, 0.1, 1e-5), x, w, v, rtol=1e-4, atol=1e-5)
 
 
-def test_attention_and_its_gradient() -> None:
-    q, k, v = draw(2, 3, 5, 8), draw(2, 3, 7, 8), draw(2, 3, 7, 8) + 1
+@pytest.mark.parametrize("heads", [4, 2])
+def test_attention_and_its_gradient(heads: int) -> None:
+    """A head of keys may serve several of queries that follow one another."""
+    q, k, v = draw(2, 4, 5, 8), draw(2, heads, 7, 8), draw(2, heads, 7, 8) + 1
     mask = torch.zeros(5, 7).masked_fill(draw(5, 7) > 0.3, -INF)
     mask[2] = -INF  # a query that sees nothing
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
