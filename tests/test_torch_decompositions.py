@@ -135,3 +135,22 @@ def test_segments(reduce: str) -> None:
         return torch.segment_reduce(x, reduce, lengths=lengths, axis=1, initial=0.5)
 
     assert_as_eager(f, (weights(2, 5, 3),))
+
+
+def test_numbers_are_repeated_as_often_as_others_say() -> None:
+    def f(x: Any, repeats: Any) -> Any:
+        return torch.repeat_interleave(x, repeats, dim=0, output_size=6)
+
+    assert_as_eager(f, (weights(4, 2), torch.tensor([1, 0, 2, 3])))
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weights_of_a_direction_and_a_length(dim: int) -> None:
+    own = torch.nn.Conv1d(4, 6, 3, groups=2)
+    torch.nn.utils.parametrizations.weight_norm(own, dim=dim)
+    parameters = dict(own.named_parameters())
+
+    def f(x: Any, *values: Any) -> Any:
+        return torch.func.functional_call(own, dict(zip(parameters, values, strict=True)), (x,))
+
+    assert_as_eager(f, (weights(2, 4, 8), *(p.detach().clone().requires_grad_() for p in parameters.values())))

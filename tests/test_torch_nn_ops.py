@@ -14,6 +14,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch_graphs import run_lowered  # noqa: E402
 
+from hlotool.torch.refusal import Refused  # noqa: E402
+
 F = torch.nn.functional
 NAN, INF = float("nan"), float("inf")
 
@@ -213,3 +215,16 @@ def test_fourier_transforms() -> None:
 
 def test_masked_scatter_counts_through() -> None:
     close(lambda a, m, s: a.masked_scatter(m, s), draw(3, 4), draw(3, 4) > 0, torch.arange(12.0))
+
+
+def test_values_put_where_a_mask_says() -> None:
+    """As many as there are places under the mask are refused: only one row that is put everywhere has a known size."""
+    put, x, rows, whole = torch.ops.aten.index_put, draw(2, 3, 4), draw(2, 3) > 0, draw(2, 3, 4) > 0
+    for value in (torch.tensor(7.0), draw(4), draw(1, 4), draw(1)):
+        close(lambda a, m, v: put(a, [m], v), x, rows, value)
+        close(lambda a, m, v: put(a, [m], v, True), x, rows, value)
+    close(lambda a, m, v: put(a, [m], v), x, whole, draw(1))
+    close(lambda a, m, v: put(a, [None, m], v), x, draw(3) > 0, draw(2, 1, 4))
+    close(lambda a, m, v: put(a, [None, m], v), x, draw(3, 4) > 0, draw(2, 1))
+    with pytest.raises(Refused, match="a mask"):
+        run_lowered(lambda a, m, v: put(a, [m], v), x, torch.ones(2, 3) > 0, draw(6, 4))
