@@ -316,7 +316,7 @@ def test_sizes_that_vary_in_training() -> None:
 
 
 def test_sizes_that_come_once_are_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text that grows has another length each time: after some lengths, one is compiled for when it has come often."""
+    """A text that grows has another length each time: after some, one is compiled for when it has come often."""
     monkeypatch.setattr("hlotool.torch.program._AT_ONCE", 2)
     monkeypatch.setattr("hlotool.torch.program.fmean", lambda times: 1e-9)  # what comes twice has taken longer
 

@@ -161,9 +161,10 @@ def test_weights_of_a_direction_and_a_length(dim: int) -> None:
 def test_encoders_that_are_one_operation(mask: str, norm_first: bool) -> None:
     """In inference ``torch.nn`` calls an operation for a whole layer; it leaves masks that both are to slow ways."""
     own = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, norm_first=norm_first, activation="gelu").eval()
+    hidden = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool()
     options = {
         "src_mask": torch.ones(5, 5).triu(1).bool() if mask in ("pairs", "both") else None,
-        "src_key_padding_mask": torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool() if mask in ("keys", "both") else None,
+        "src_key_padding_mask": hidden if mask in ("keys", "both") else None,
     }
     with torch.no_grad():
         assert_as_eager(lambda x: own(x, **options), (torch.randn(2, 5, 8),))

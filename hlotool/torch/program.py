@@ -33,8 +33,8 @@ __all__ = ["Compiled", "Constant", "Whole", "compiled_graph", "function_of_graph
 
 _MOST_SIZES = 64  # for how many different sizes a graph with symbols is kept compiled
 _AT_ONCE = 8
-"""For so many different sizes a graph with symbols is compiled as soon as they come.  What comes later runs eagerly until
-that took as long as compiling does: each length of a text that grows comes once, and would be compiled for one call."""
+"""For so many different sizes a graph with symbols is compiled as soon as they come.  What comes later runs eagerly
+until that took as long as compiling does: each length of a text that grows comes once, and is not worth compiling."""
 _MOST_EXECUTABLES = 256
 _WORTH = 0.5  # operations that compute count 1, those that only move nothing
 

@@ -6,7 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hlotool.torch.decompositions import bags, distances, dropout, encoders, fractional_pooling, grids, lists, segments, weights
+from hlotool.torch.decompositions import (
+    bags,
+    distances,
+    dropout,
+    encoders,
+    fractional_pooling,
+    grids,
+    lists,
+    segments,
+    weights,
+)
 
 __all__ = ["OWN"]
 

@@ -1,4 +1,4 @@
-"""Segments of a dimension, which lengths or offsets describe: reductions over them, and the number of each, repeated."""
+"""Segments of a dimension, which lengths or offsets describe: reductions over them, and numbers repeated."""
 
 from __future__ import annotations
 
