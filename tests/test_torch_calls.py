@@ -313,3 +313,21 @@ def test_sizes_that_vary_in_training() -> None:
         wanted = torch.autograd.grad(module(x).square().sum(), list(module.parameters()))
         close(torch.autograd.grad(function(x).square().sum(), list(module.parameters())), wanted)
     assert [g.program.name.split("[")[1] for g in reports()] == ["2]", "2]", "5]", "5]", "3]", "3]"]
+
+
+def test_sizes_that_come_once_are_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text that grows has another length each time: after some, one is compiled for when it has come often."""
+    monkeypatch.setattr("hlotool.torch.program._AT_ONCE", 2)
+    monkeypatch.setattr("hlotool.torch.program.fmean", lambda times: 1e-9)  # what comes twice has taken longer
+
+    def f(x: Any) -> Any:
+        return x.sin() @ x.mT + x.shape[0]
+
+    function = backend(f, dynamic=True)
+    for size in (2, 3, 4, 5, 4, 4, 2):
+        x = torch.randn(size, 3)
+        close(function(x), f(x))
+    assert [g.program.name.partition("[")[2] for g in reports()] == ["2, 3]", "3, 3]", "", "4, 3]"]
+    seldom = reports()[2]
+    assert not seldom.program.compiled
+    assert {row.reason for row in seldom.fallbacks} == {seldom.program.reason}

@@ -135,3 +135,44 @@ def test_segments(reduce: str) -> None:
         return torch.segment_reduce(x, reduce, lengths=lengths, axis=1, initial=0.5)
 
     assert_as_eager(f, (weights(2, 5, 3),))
+
+
+def test_numbers_are_repeated_as_often_as_others_say() -> None:
+    def f(x: Any, repeats: Any) -> Any:
+        return torch.repeat_interleave(x, repeats, dim=0, output_size=6)
+
+    assert_as_eager(f, (weights(4, 2), torch.tensor([1, 0, 2, 3])))
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_weights_of_a_direction_and_a_length(dim: int) -> None:
+    own = torch.nn.Conv1d(4, 6, 3, groups=2)
+    torch.nn.utils.parametrizations.weight_norm(own, dim=dim)
+    parameters = dict(own.named_parameters())
+
+    def f(x: Any, *values: Any) -> Any:
+        return torch.func.functional_call(own, dict(zip(parameters, values, strict=True)), (x,))
+
+    assert_as_eager(f, (weights(2, 4, 8), *(p.detach().clone().requires_grad_() for p in parameters.values())))
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("mask", ["", "pairs", "keys", "both"])
+def test_encoders_that_are_one_operation(mask: str, norm_first: bool) -> None:
+    """In inference ``torch.nn`` calls an operation for a whole layer; it leaves masks that both are to slow ways."""
+    own = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, norm_first=norm_first, activation="gelu").eval()
+    hidden = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool()
+    options = {
+        "src_mask": torch.ones(5, 5).triu(1).bool() if mask in ("pairs", "both") else None,
+        "src_key_padding_mask": hidden if mask in ("keys", "both") else None,
+    }
+    with torch.no_grad():
+        assert_as_eager(lambda x: own(x, **options), (torch.randn(2, 5, 8),))
+
+
+def test_attention_that_is_one_operation() -> None:
+    own = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    hidden = torch.tensor([[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]]).bool()
+    for options in ({}, {"need_weights": False}, {"key_padding_mask": hidden, "average_attn_weights": False}):
+        with torch.no_grad():
+            assert_as_eager(lambda x, options=options: own(x, x, x, **options), (torch.randn(2, 5, 8),))

@@ -14,6 +14,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch_graphs import run_lowered  # noqa: E402
 
+from hlotool.torch.refusal import Refused  # noqa: E402
+
 F = torch.nn.functional
 NAN, INF = float("nan"), float("inf")
 
@@ -173,8 +175,10 @@ def test_normalisation_gives_its_statistics() -> None:
     close(lambda a, b, s: norm(a, b, b, b, s, False, 0.1, 1e-5), x, w, v, rtol=1e-4, atol=1e-5)
 
 
-def test_attention_and_its_gradient() -> None:
-    q, k, v = draw(2, 3, 5, 8), draw(2, 3, 7, 8), draw(2, 3, 7, 8) + 1
+@pytest.mark.parametrize("heads", [4, 2])
+def test_attention_and_its_gradient(heads: int) -> None:
+    """A head of keys may serve several of queries that follow one another."""
+    q, k, v = draw(2, 4, 5, 8), draw(2, heads, 7, 8), draw(2, heads, 7, 8) + 1
     mask = torch.zeros(5, 7).masked_fill(draw(5, 7) > 0.3, -INF)
     mask[2] = -INF  # a query that sees nothing
     flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
@@ -211,3 +215,16 @@ def test_fourier_transforms() -> None:
 
 def test_masked_scatter_counts_through() -> None:
     close(lambda a, m, s: a.masked_scatter(m, s), draw(3, 4), draw(3, 4) > 0, torch.arange(12.0))
+
+
+def test_values_put_where_a_mask_says() -> None:
+    """As many as there are places under the mask are refused: only one row that is put everywhere has a known size."""
+    put, x, rows, whole = torch.ops.aten.index_put, draw(2, 3, 4), draw(2, 3) > 0, draw(2, 3, 4) > 0
+    for value in (torch.tensor(7.0), draw(4), draw(1, 4), draw(1)):
+        close(lambda a, m, v: put(a, [m], v), x, rows, value)
+        close(lambda a, m, v: put(a, [m], v, True), x, rows, value)
+    close(lambda a, m, v: put(a, [m], v), x, whole, draw(1))
+    close(lambda a, m, v: put(a, [None, m], v), x, draw(3) > 0, draw(2, 1, 4))
+    close(lambda a, m, v: put(a, [None, m], v), x, draw(3, 4) > 0, draw(2, 1))
+    with pytest.raises(Refused, match="a mask"):
+        run_lowered(lambda a, m, v: put(a, [m], v), x, torch.ones(2, 3) > 0, draw(6, 4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import time
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from threading import Lock
 from typing import Any
 
@@ -31,6 +32,9 @@ from hlotool.torch.specialise import is_symbolic, specialised
 __all__ = ["Compiled", "Constant", "Whole", "compiled_graph", "function_of_graph"]
 
 _MOST_SIZES = 64  # for how many different sizes a graph with symbols is kept compiled
+_AT_ONCE = 8
+"""For so many different sizes a graph with symbols is compiled as soon as they come.  What comes later runs eagerly
+until that took as long as compiling does: each length of a text that grows comes once, and is not worth compiling."""
 _MOST_EXECUTABLES = 256
 _WORTH = 0.5  # operations that compute count 1, those that only move nothing
 
@@ -43,23 +47,46 @@ Function = Callable[..., Sequence[Any]]
 def function_of_graph(graph_module: fx.GraphModule, name: str) -> Function:
     """A function of the graph's placeholders that gives its results as a list.
 
-    Graphs whose sizes are symbols are compiled for the sizes of each call, those of the last calls being kept.
+    Graphs whose sizes are symbols are compiled for the sizes of each call, those of the last calls being kept; where
+    many come, for those that come often (`_AT_ONCE`).
     """
     if not is_symbolic(graph_module):
         return compiled_graph(graph_module, name, guarded=True).function
     known: dict[tuple[Any, ...], Function] = {}
+    spent: dict[tuple[Any, ...], float] = {}
+    compiling: list[float] = []
 
     def call(*arguments: Any) -> Sequence[Any]:
         key = tuple([(*a.shape, *a.stride()) if isinstance(a, torch.Tensor) else a for a in arguments])
         function = known.get(key)
-        if function is None:
-            if len(known) == _MOST_SIZES:
-                del known[next(iter(known))]
-            own = specialised(graph_module, arguments)
-            function = known[key] = compiled_graph(own, f"{name}{_sizes(arguments)}", guarded=True).function
+        if function is not None:
+            return function(*arguments)
+        start = time.perf_counter()
+        if len(compiling) >= _AT_ONCE and spent.get(key, 0.0) < fmean(compiling):
+            found: Sequence[Any] = graph_module.forward(*arguments)
+            if not spent:
+                record(_run_eagerly(graph_module, name))
+            spent[key] = spent.get(key, 0.0) + time.perf_counter() - start
+            return found
+        if len(known) == _MOST_SIZES:
+            del known[next(iter(known))]
+        own = specialised(graph_module, arguments)
+        function = known[key] = compiled_graph(own, f"{name}{_sizes(arguments)}", guarded=True).function
+        spent.pop(key, None)
+        if len(compiling) < _AT_ONCE:
+            compiling.append(time.perf_counter() - start)
         return function(*arguments)
 
     return call
+
+
+def _run_eagerly(graph_module: fx.GraphModule, name: str) -> Graph:
+    """The record of a graph whose sizes come too seldom to be compiled for."""
+    reason = f"more than {_AT_ONCE} sizes came, and this one too seldom: compiling is not worth a call"
+    cut = _partition(graph_module, {node.name: reason for node in graph_module.graph.nodes})
+    count = sum(node.op == "placeholder" for node in graph_module.graph.nodes)
+    made = Program(f"{name} for other sizes", f"of {count} inputs", reason=reason, note=cut.report().headline)
+    return Graph(made, cut)
 
 
 def _sizes(arguments: Sequence[Any]) -> str:

@@ -6,13 +6,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hlotool.torch.decompositions import bags, distances, dropout, fractional_pooling, grids, lists, segments
+from hlotool.torch.decompositions import (
+    bags,
+    distances,
+    dropout,
+    encoders,
+    fractional_pooling,
+    grids,
+    lists,
+    segments,
+    weights,
+)
 
 __all__ = ["OWN"]
 
 OWN: dict[Any, Callable[..., Any]] = {
     operation: function
-    for part in (bags, distances, dropout, fractional_pooling, grids, lists, segments)
+    for part in (bags, distances, dropout, encoders, fractional_pooling, grids, lists, segments, weights)
     for operation, function in part.DECOMPOSITIONS.items()
 }
 """By overload; a function that gives NotImplemented leaves the operation whole."""

@@ -1,4 +1,4 @@
-"""Reductions over segments of a dimension, which lengths or offsets describe."""
+"""Segments of a dimension, which lengths or offsets describe: reductions over them, and numbers repeated."""
 
 from __future__ import annotations
 
@@ -66,7 +66,16 @@ def _backward(
     return torch.where(there, shares, 0)
 
 
+def _repeated(repeats: Any, *, output_size: int | None = None) -> Any:
+    """Each number of a segment as often as it is long; how many there are has to be known."""
+    if output_size is None or not repeats.numel():
+        return NotImplemented
+    places = torch.arange(output_size, dtype=repeats.dtype)
+    return torch.searchsorted(repeats.cumsum(0, dtype=repeats.dtype), places, right=True).to(repeats.dtype)
+
+
 DECOMPOSITIONS = {
+    torch.ops.aten.repeat_interleave.Tensor: _repeated,
     torch.ops.aten.segment_reduce.default: _forward,
     torch.ops.aten._segment_reduce_backward.default: _backward,
 }

@@ -18,10 +18,34 @@ _BATCH = ((0, 1), (0, 1))
 def _check(query: Instruction, key: Instruction, value: Instruction, dropout: float) -> None:
     if dropout:
         raise Refused("attention with dropout")
-    if not sizes(query)[:2] == sizes(key)[:2] == sizes(value)[:2]:
-        raise Refused("attention whose keys have other heads than its queries")
+    batch, heads = sizes(query)[:2]
+    for one in (key, value):
+        if sizes(one)[0] != batch or (sizes(one)[1] and heads % sizes(one)[1]):
+            raise Refused("attention whose queries are no multiple of its keys")
     if not (query.shape.size and key.shape.size and value.shape.size):
         raise Refused("attention without elements")
+
+
+def _grouped(c: Context, a: Instruction, like: Instruction) -> Instruction:
+    """Rows of query heads as more rows of the heads that `like` has, each of which serves several in a row."""
+    if sizes(a)[1] == sizes(like)[1]:
+        return a
+    batch, heads = sizes(like)[:2]
+    return c.builder.reshape(a, (batch, heads, sizes(a)[1] // heads * sizes(a)[2], sizes(a)[3]))
+
+
+def _rows_with(
+    c: Context, rows: Instruction, other: Instruction, along: tuple[int, int], kind: str | None = None
+) -> Instruction:
+    """For each row of each query head, its product with the keys or values of the head that serves it."""
+    made = c.builder.dot(_grouped(c, rows, other), other, ((along[0],), (along[1],)), _BATCH, kind)
+    due = (*sizes(rows)[:3], sizes(made)[3])
+    return made if sizes(made) == due else c.builder.reshape(made, due)
+
+
+def _sum_over_rows(c: Context, a: Instruction, b: Instruction, like: Instruction, kind: str) -> Instruction:
+    """Products of two arrays of rows, summed over all rows of the query heads that a head of `like` serves."""
+    return c.builder.dot(_grouped(c, a, like), _grouped(c, b, like), ((2,), (2,)), _BATCH, kind)
 
 
 def _scores(
@@ -30,7 +54,7 @@ def _scores(
     """What softmax is taken of, [batch, heads, queries, keys], in the type that it is computed in."""
     b = c.builder
     kind = element(c.computed(query))
-    made = b.dot(query, key, ((3,), (3,)), _BATCH, kind)
+    made = _rows_with(c, query, key, (3, 3), kind)
     made = b.binary("multiply", made, c.like(1 / sqrt(sizes(query)[3]) if scale is None else scale, made))
     if mask is not None:
         if element(mask) == "pred":
@@ -66,7 +90,7 @@ def attention(
     if attn_mask is not None:
         by = b.select(b.compare(total, c.like(0, total), "EQ"), c.like(1, total), total)
     weights = c.convert(b.binary("divide", raised, _rows(c, by, raised)), element(value))
-    made = b.dot(weights, value, ((3,), (2,)), _BATCH)
+    made = _rows_with(c, weights, value, (3, 2))
     wanted = c.expected[1]
     assert wanted is not None
     logs = b.binary("add", b.unary("log", total), most)
@@ -88,12 +112,12 @@ def attention_backward(
         none = b.compare(scores, c.like(float("-inf"), scores), "EQ")
         weights = b.select(none, c.like(0, weights), weights)
     narrow = c.convert(weights, kind)
-    by_value = b.dot(narrow, grad_out, ((2,), (2,)), _BATCH, wide)
-    by_weights = b.dot(grad_out, value, ((3,), (3,)), _BATCH, wide)
+    by_value = _sum_over_rows(c, narrow, grad_out, value, wide)
+    by_weights = _rows_with(c, grad_out, value, (3, 3), wide)
     shared = c.reduce(b.binary("multiply", c.convert(grad_out, wide), c.convert(out, wide)), (3,), "add", 0)
     inner = b.binary("multiply", weights, b.binary("subtract", by_weights, _rows(c, shared, by_weights)))
     inner = b.binary("multiply", inner, c.like(1 / sqrt(sizes(query)[3]) if scale is None else scale, inner))
     inner = c.convert(inner, kind)
-    by_query = b.dot(inner, key, ((3,), (2,)), _BATCH, wide)
-    by_key = b.dot(inner, query, ((2,), (2,)), _BATCH, wide)
+    by_query = _rows_with(c, inner, key, (3, 2), wide)
+    by_key = _sum_over_rows(c, inner, query, key, wide)
     return c.convert(by_query, kind), c.convert(by_key, kind), c.convert(by_value, kind)

@@ -349,15 +349,19 @@ def index_put(
 
 
 def _put_masked(c: Context, self: Instruction, indices: Indices, values: Instruction, accumulate: bool) -> Instruction:
-    """One value put where a mask says: a choice for every element."""
+    """The same values put wherever a mask says: a choice for every element."""
     given = [one for one in indices if one is not None]
-    if values.shape.size != 1 or len(given) != 1 or indices[0] is None:
+    at = next(n for n, one in enumerate(indices) if one is not None)
+    masked = len(sizes(given[0]))
+    rank = len(sizes(self)) - masked + 1  # of the values: the dimensions under the mask are one
+    own = (1,) * (rank - len(sizes(values))) + sizes(values) if values.shape.size != 1 else (1,) * rank
+    if len(given) != 1 or len(own) != rank or own[at] != 1:
         raise Refused("an index that is a mask: the size of the result depends on it")
     b, mask = c.builder, c.convert(given[0], "pred")
-    one = c.expand(b.reshape(values, ()), sizes(self))
+    one = c.expand(b.reshape(values, (*own[:at], *[1] * masked, *own[at + 1 :])), sizes(self))
     if accumulate:
         one = b.binary("or" if element(self) == "pred" else "add", self, one)
-    return b.select(spread(c, mask, range(len(sizes(mask))), sizes(self)), one, self)
+    return b.select(spread(c, mask, range(at, at + masked), sizes(self)), one, self)
 
 
 # ---- sorted sequences
