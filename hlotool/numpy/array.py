@@ -194,8 +194,8 @@ class Array:
         return (1, 0)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
-            raise ValueError(f"the array API standard {api_version} is not known; 2024.12 is")
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
+            raise ValueError(f"the array API standard {api_version} is not known; 2025.12 is")
         return import_module("hlotool.numpy")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
