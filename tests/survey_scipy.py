@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if name not in item.name:
             return False
         drawn = hashlib.sha256(item.nodeid.replace(name, "").encode()).digest()
-        return int.from_bytes(drawn[:4], "little") % count == config.getoption("--drawn") % count
+        return bool(int.from_bytes(drawn[:4], "little") % count == config.getoption("--drawn") % count)
 
     items[:] = [item for item in items if chosen(item)]
 
@@ -114,7 +114,9 @@ def _run(tests: list[str], namespace: str, outcomes: Path, extra: list[str], sec
     log = outcomes.with_suffix(".log")
     with log.open("w") as file:
         try:
-            subprocess.run(command, cwd=_home(), env=environment, stdout=file, stderr=file, check=False, timeout=seconds)
+            subprocess.run(
+                command, cwd=_home(), env=environment, stdout=file, stderr=file, check=False, timeout=seconds
+            )
         except subprocess.TimeoutExpired:
             print(f"stopped after {seconds:.0f} s", flush=True)
 

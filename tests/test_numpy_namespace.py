@@ -52,7 +52,8 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "squeeze": lambda m: m.squeeze(X[:, :1], axis=1), "expand_dims": lambda m: m.expand_dims(X, axis=(0, -1)),
     "broadcast_to": lambda m: m.broadcast_to(X[0], (5, 3, 4)), "flip": lambda m: m.flip(X, axis=(0, 2)),
     "roll": lambda m: m.roll(X, (1, -2), axis=(0, 2)), "roll-flat": lambda m: m.roll(X, 5),
-    "roll-array": lambda m: m.roll(X, m.asarray([1, -2]), axis=(0, 2)), "roll-twice": lambda m: m.roll(X, (1, 1), axis=1),
+    "roll-array": lambda m: m.roll(X, m.asarray([1, -2]), axis=(0, 2)),
+    "roll-twice": lambda m: m.roll(X, (1, 1), axis=1),
     "roll-axes": lambda m: m.roll(X, m.asarray(1), axis=(0, 2)), "roll-none": lambda m: m.roll(X, (), axis=()),
     "roll-flat-array": lambda m: m.roll(X, numpy.asarray([2, 3])),
     "moveaxis": lambda m: m.moveaxis(X, (0, 1), (-1, 0)), "swapaxes": lambda m: m.swapaxes(X, 0, 2),
@@ -153,7 +154,8 @@ def test_shifts_may_be_traced() -> None:
         wanted = numpy.roll(x, n[0]), numpy.roll(x, n, (0, 1, 2)), numpy.roll(x, (n[1], 4), 1)
         agree(tuple(roll(x, n)), wanted)
     agree(hlotool.jit(lambda x, n: np.roll(x, n, 1))(x[:, :0], 3), x[:, :0])
-    for shift, axis, says in ([1, 2], (0, 1, 2), "2 shifts for 3 axes"), (1.5, 0, "integer"), ([[1]], 0, "not an array"):
+    bad: list[Any] = [([1, 2], (0, 1, 2), "2 shifts for 3 axes"), (1.5, 0, "integer"), ([[1]], 0, "not an array")]
+    for shift, axis, says in bad:
         with pytest.raises((TypeError, ValueError), match=says):
             np.roll(x, numpy.asarray(shift) if isinstance(shift, list) else shift, axis)
 

@@ -100,16 +100,42 @@ def one_of(value: Any) -> Array:
 # ---- shapes
 
 
+def _expanded(held: Any, axis: Any = 0) -> Any:
+    return numpy.expand_dims(held, axis)
+
+
+def _unstacked(held: Any, axis: int = 0) -> Any:
+    rows = numpy.moveaxis(held, axis, 0)
+    return [rows[n] for n in range(len(rows))]
+
+
+def _matrices_turned(held: Any) -> Any:
+    return numpy.swapaxes(held, -1, -2)
+
+
+_NUMPYS: dict[str, Callable[..., Any]] = {
+    "expand_dims": _expanded, "unstack": _unstacked, "matrix_transpose": _matrices_turned,
+    "permute_dims": numpy.transpose,
+}  # fmt: skip
+"""What is no function of NumPy's, in every version, or takes more arguments there."""
+
+
 def _shares_elements(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that gives views in NumPy: here its results are arrays of their own, and not to be taken for views."""
+    """A function that gives views in NumPy, where it has the same name and arguments."""
+
+    theirs: Any = _NUMPYS.get(function.__name__) or getattr(numpy, function.__name__)
 
     @wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
         found: Any = function(*arguments, **options)
         whole: Any = arguments[0]
         if isinstance(whole, Array) and not options.get("copy"):
-            for one in (found,) if isinstance(found, Array) else found:
-                one._is_part_of(whole)
+            rest, named = arguments[1:], {name: value for name, value in options.items() if name != "copy"}
+            if isinstance(found, Array):
+                found._is_part_of(whole, lambda held: theirs(held, *rest, **named))
+            else:
+                for n, one in enumerate(found):
+                    one._is_part_of(whole, lambda held, n=n: theirs(held, *rest, **named)[n])
         return found  # type: ignore[no-any-return]
 
     return call
@@ -348,7 +374,7 @@ def rot90(x: Any, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     """Elements moved by `shift` along `axis`; what leaves at one end enters at the other.
 
-    Several shifts and axes go together as NumPy broadcasts them: two shifts along one axis add up.  Shifts may be traced.
+    Shifts and axes go together as NumPy broadcasts them: two shifts along one axis add up.  Shifts may be traced.
     """
     found = x if isinstance(x, Array) else concrete(x)
     if axis is None:
