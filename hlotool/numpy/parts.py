@@ -8,16 +8,14 @@ still, along the way; then all its parts get their elements anew.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 from weakref import ref
 
 import numpy
 
-if TYPE_CHECKING:
-    from hlotool.numpy.array import Array
-
 __all__ = ["Step", "Ties", "farthest", "is_tied", "reached", "refresh", "tie"]
 
+Array: TypeAlias = Any  # that of `array.py`, which is written with this file
 Values = numpy.ndarray[Any, Any]
 Step = Callable[[Values], Any]
 """From the values of an array to those of a part, in the same memory where NumPy has a view."""
@@ -37,9 +35,9 @@ class Ties:
 
 
 def _ties(x: Array) -> Ties:
-    if x._ties is None:
-        x._ties = Ties()
-    return x._ties
+    found: Ties = Ties() if x._ties is None else x._ties
+    x._ties = found
+    return found
 
 
 def tie(part: Array, whole: Array, step: Step) -> None:
