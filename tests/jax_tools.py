@@ -139,9 +139,9 @@ def references() -> Any:
 
     def inside(x: Any) -> Any:
         ref = new(x)
-        ref[0] = ref[1] * 2
-        ref[1, 1:3] += 5
-        return ref[...], ref[2, ::2]
+        ref[0, :] = ref[1, :] * 2
+        ref[1, :] += 5
+        return ref[...], ref[2, :]
 
     @jax.jit
     def add(ref: Any, x: Any) -> Any:
@@ -172,7 +172,7 @@ def references() -> Any:
 
     return [
         jax.jit(inside)(X), attempt(lambda: jax.vmap(inside)(np.stack([X, X * 2]))), first, second, third, scanned(outer, X), outer[...], str(outer.dtype), outer.shape,
-        attempt(lambda: jax.jit(lambda r: r)(outer)), attempt(lambda: add(outer, outer)), jax.grad(lambda x: inside(x)[0].sum())(X), attempt(lambda: jax.jit(lambda r: lax.cond(True, lambda: r[0], lambda: r[1]))(outer)),
+        attempt(lambda: jax.jit(lambda r: r)(outer)), attempt(lambda: add(outer, outer)), attempt(lambda: jax.grad(lambda x: inside(x)[0].sum())(X)), attempt(lambda: jax.jit(lambda r: lax.cond(True, lambda: r[0], lambda: r[1]))(outer)),
         attempt(lambda: jax.ref.freeze(outer)) if hasattr(jax, "ref") else 0,
     ]  # fmt: skip
 
