@@ -157,7 +157,7 @@ def checkpoints() -> Any:
     return [
         jax.grad(jax.checkpoint(f, policy=policy))(X)
         for policy in (None, policies.everything_saveable, policies.dots_saveable, policies.nothing_saveable)
-    ] + [jax.jit(lambda x: jax.vjp(f, x)[1](1.0))(X), jax.jit(jax.jacrev(lambda x: jnp.cumsum(x, 0)))(X), lax.optimization_barrier((X, X[0]))]
+    ] + [jax.jit(lambda x: jax.vjp(f, x)[1](np.float32(1)))(X), jax.jit(jax.jacrev(lambda x: jnp.cumsum(x, 0)))(X), lax.optimization_barrier((X, X[0]))]
 
 
 def jits() -> Any:
@@ -291,7 +291,7 @@ def checks() -> Any:
     with jax.enable_checks(True):
         said += [jax.jit(lambda x: lax.scan(lambda c, x: (c + x, c), x[0], x))(X)]
     with jax.disable_jit():
-        said += [jax.jit(lambda x: lax.cond(x > 1, lambda: x, lambda: -x))(2.0), lax.scan(lambda c, x: (c + x, c), 0.0, X[0])]
+        said += [jax.jit(lambda x: lax.cond(x > 1, lambda: x, lambda: -x))(2.0), lax.scan(lambda c, x: (c + x, c), X[0, 0] * 0, X[0])]
     with jax.default_matmul_precision("float32"):
         said += [jnp.dot(X, X.T)]
     with jax.transfer_guard("disallow"):

@@ -408,18 +408,26 @@ def fft_functions() -> Iterator[Case]:
 
 
 def behaviours() -> Iterator[Case]:
-    """Control flow, callbacks, arrays, devices, export and so on: `jax_behaviours.py`."""
+    """Control flow, callbacks, arrays, devices, export and so on: `jax_behaviours.py` and `jax_tools.py`."""
     import jax_behaviours
+    import jax_tools
 
-    for case in jax_behaviours.CASES:
+    for case in (*jax_behaviours.CASES, *jax_tools.CASES):
         yield case.__name__, case
+
+
+def calls() -> Iterator[Case]:
+    """Functions with axes, masks, modes and all else that is theirs, and their derivatives: `jax_calls.py`."""
+    import jax_calls
+
+    yield from jax_calls.calls()
 
 
 FAMILIES: dict[str, Callable[[], Iterator[Case]]] = {
     "harnesses": harnesses, "records": records, "reductions": reductions, "conversions": conversions,
     "numpy": numpy_functions, "nn": nn_functions, "scipy": scipy_functions, "linalg": linalg_functions,
     "random": random_functions, "fft": fft_functions, "grads": grads,
-    "behaviours": behaviours,
+    "behaviours": behaviours, "calls": calls,
 }  # fmt: skip
 
 

@@ -212,7 +212,10 @@ def compare(found: Outcome, wanted: Outcome) -> tuple[str, str]:
         return "type", f"{found.tree} for {wanted.tree}"
     verdict, said = "same", ""
     for index, (one, other) in enumerate(zip(found.leaves, wanted.leaves, strict=True)):
-        if (one.type, one.weak, one.values.shape) != (other.type, other.weak, other.values.shape):
+        if one.values.dtype.kind == other.values.dtype.kind == "U":
+            equal = one.values.tolist() == other.values.tolist()
+            new, text = ("same", "") if equal else ("differs", f"{one.values} for {other.values}")
+        elif (one.type, one.weak, one.values.shape) != (other.type, other.weak, other.values.shape):
             seen = [f"{leaf.type}{leaf.values.shape}{' weak' if leaf.weak else ''}" for leaf in (one, other)]
             new, text = "type", " for ".join(seen)
         else:

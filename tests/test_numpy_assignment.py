@@ -1,4 +1,4 @@
-"""x[index] = value: an array gets another value, and no other array changes."""
+"""x[index] = value: an array gets another value, and so do those that share elements with it, as in NumPy."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_other_arrays_stay_as_they_were() -> None:
     others = {
         "copy": first.copy(), "asarray": np.asarray(first, copy=True), "array": np.array(first),
         "astype": np.astype(first, first.dtype), "positive": +first, "copy.copy": copy.copy(first),
-        "deepcopy": copy.deepcopy(first), "reshape": np.reshape(first, (3,), copy=True), "row": first[...],
+        "deepcopy": copy.deepcopy(first), "reshape": np.reshape(first, (3,), copy=True), "flatten": first.flatten(),
         "numpy": held, "view": numpy.asarray(first), "traced": hlotool.jit(lambda x: x)(first),
     }  # fmt: skip
     same = first
@@ -73,21 +73,79 @@ def test_other_arrays_stay_as_they_were() -> None:
     assert (first.tolist(), held.tolist()) == ([9, 8, 7], [0, 1, 2])
 
 
-def test_parts_of_arrays_that_are_there_are_refused() -> None:
+PARTS: list[Callable[[Any, Any], Any]] = [
+    lambda n, x: x[0], lambda n, x: x[1:][0], lambda n, x: x[:, ::-1, 1], lambda n, x: x.T, lambda n, x: x.mT,
+    lambda n, x: x[..., None], lambda n, x: next(iter(x)), lambda n, x: n.reshape(x, (4, 6)), lambda n, x: n.ravel(x),
+    lambda n, x: n.flip(x), lambda n, x: n.moveaxis(x, 0, 1), lambda n, x: n.expand_dims(x, axis=1)[0],
+    lambda n, x: n.unstack(x, axis=2)[1] if hasattr(n, "unstack") else x[..., 1], lambda n, x: x.real,
+    lambda n, x: n.split(x, 2, axis=2)[1], lambda n, x: n.swapaxes(x, 0, 2)[1], lambda n, x: n.rot90(x),
+    lambda n, x: n.reshape(x.T, (-1,)), lambda n, x: x[[1, 0]], lambda n, x: x[x > 5], lambda n, x: n.atleast_3d(x)[1],
+    lambda n, x: n.squeeze(x[:1]), lambda n, x: n.fliplr(x)[0],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(PARTS)))
+def test_parts_share_their_elements_as_in_numpy(number: int) -> None:
+    def program(n: Any) -> list[Any]:
+        x = n.asarray(X.copy())
+        part, other = PARTS[number](n, x), x[1]
+        found = []
+        for step in range(5):
+            if step == 0:
+                part[0] = 50
+            elif step == 1:
+                part += 3
+            elif step == 2:
+                x[0, 0] = -9
+                x[1][2] = 11
+            elif step == 3:
+                other *= 2
+            else:
+                x[1] += n.asarray(1)
+            found += [numpy.array(one) for one in (x, part, other)]
+        del x
+        part[-1] = 77  # of an array that nobody has any more
+        return [*found, numpy.array(part)]
+
+    for one, wanted in zip(program(np), program(numpy), strict=True):
+        agree(one, wanted)
+
+
+def test_parts_of_what_is_changed_in_place() -> None:
+    complex_numbers = np.ones(3, dtype=np.complex64)
+    complex_numbers.imag[1:] = 5
+    agree(complex_numbers, numpy.array([1, 1 + 5j, 1 + 5j], numpy.complex64))
+    whole = np.asarray([1, 2, 3])
+    part = whole[1:]
+    part += 0.5  # another type: an array of its own
+    assert (part.tolist(), whole.tolist()) == ([2.5, 3.5], [1, 2, 3])
+    part = whole[1:]
+    function = hlotool.jit(lambda x: x * part)
+    for value in (5, 7):
+        whole[2] = value
+        agree(function(np.asarray([1, 1])), numpy.array([2, value]))
+
+
+def test_what_cannot_be_written_through_is_refused() -> None:
     array = np.zeros((2, 2))
-    parts = (
-        lambda: array[0], lambda: array.T, lambda: array.real, lambda: array[:1][0], lambda: next(iter(array)),
-        lambda: np.reshape(array, (4,)), lambda: array.reshape(4), lambda: np.moveaxis(array, 0, 1),
-        lambda: np.flip(array), lambda: np.unstack(array)[1], lambda: numpy.ravel(array),
-        lambda: np.split(np.expand_dims(array, 0), 2, axis=1)[0],
-    )  # fmt: skip
-    for part in parts:
+    for part in (lambda: np.broadcast_to(array, (3, 2, 2)), lambda: np.diagonal(array)):
         with pytest.raises(TypeError, match=r"test_numpy_assignment.py:\d+: this array is a part of another one.*\nh"):
             part()[0] = 1
-    row = np.zeros((2, 2))[0]  # of an array that nobody has
-    row[1] = 3
-    assert row.tolist() == [0, 3]
-    assert array.tolist() == [[0, 0], [0, 0]]
+
+    def function(x: Any) -> Any:
+        made = x + 1
+        made[0][1] = 5
+        return made
+
+    with pytest.raises(TypeError, match=r"test_numpy_assignment.py:\d+: this array is a part of another one"):
+        hlotool.jit(function)(array)
+
+
+def test_parts_that_are_gone_take_no_memory() -> None:
+    array = np.zeros((4, 3))
+    for _ in range(1000):
+        array[1][2] = 3
+    assert len(array._ties.parts) < 100  # type: ignore[union-attr] # it has some
 
 
 @pytest.mark.parametrize(

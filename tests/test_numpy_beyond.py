@@ -80,6 +80,8 @@ CASES: dict[str, Case] = {
     "histogram2d": lambda n: n.histogram2d(V[:5], V[:5] ** 2, bins=3),
     "histogram2d with edges": lambda n: n.histogram2d(
         V[:5], V[:5], bins=[n.asarray([-3.0, 0, 5, 8]), 2], weights=n.asarray(V[:5]), density=True),
+    "histogram with limits that are arrays": lambda n: n.histogram(
+        V[:5], 3, range=(n.min(n.asarray(V[:5])), n.asarray(9))),
     "polynomials": lambda n: n.polydiv(n.asarray([3.0, 5.0, 2.0]), n.asarray([2.0, 1.0])),
     "tensors": lambda n: (
         n.linalg.tensorsolve(n.eye(6).reshape(2, 3, 6) * 2, n.ones((2, 3))),

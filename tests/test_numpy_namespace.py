@@ -1,4 +1,4 @@
-"""The namespace of the array API standard 2024.12: every function is there, and gives what NumPy gives."""
+"""The namespace of the array API standard 2025.12: every function is there, and gives what NumPy gives."""
 
 from __future__ import annotations
 
@@ -52,6 +52,10 @@ CASES: dict[str, Callable[[Any], Any]] = {
     "squeeze": lambda m: m.squeeze(X[:, :1], axis=1), "expand_dims": lambda m: m.expand_dims(X, axis=(0, -1)),
     "broadcast_to": lambda m: m.broadcast_to(X[0], (5, 3, 4)), "flip": lambda m: m.flip(X, axis=(0, 2)),
     "roll": lambda m: m.roll(X, (1, -2), axis=(0, 2)), "roll-flat": lambda m: m.roll(X, 5),
+    "roll-array": lambda m: m.roll(X, m.asarray([1, -2]), axis=(0, 2)),
+    "roll-twice": lambda m: m.roll(X, (1, 1), axis=1),
+    "roll-axes": lambda m: m.roll(X, m.asarray(1), axis=(0, 2)), "roll-none": lambda m: m.roll(X, (), axis=()),
+    "roll-flat-array": lambda m: m.roll(X, numpy.asarray([2, 3])),
     "moveaxis": lambda m: m.moveaxis(X, (0, 1), (-1, 0)), "swapaxes": lambda m: m.swapaxes(X, 0, 2),
     "transpose": lambda m: m.transpose(X), "transpose-axes": lambda m: m.transpose(X, (1, 0, 2)),
     "rot90": lambda m: m.rot90(X, 3, (1, 2)), "concat": lambda m: m.concatenate([X, X[:, :1]], axis=1),
@@ -140,6 +144,31 @@ def test_shapes(shape: tuple[int, ...]) -> None:
             continue
         if shape or name not in ("sort", "argsort"):
             agree(getattr(np, name)(x, **axis), wanted, 1e-9)
+
+
+def test_shifts_may_be_traced() -> None:
+    x = numpy.arange(30).reshape(2, 5, 3)
+    roll = hlotool.jit(lambda x, n: (np.roll(x, n[0]), np.roll(x, n, axis=(0, 1, 2)), np.roll(x, (n[1], 4), axis=1)))
+    for shifts in ([0, 0, 0], [1, -2, 7], [-(2**31), 5, -15]):
+        n = numpy.array(shifts, numpy.int32)
+        wanted = numpy.roll(x, n[0]), numpy.roll(x, n, (0, 1, 2)), numpy.roll(x, (n[1], 4), 1)
+        agree(tuple(roll(x, n)), wanted)
+    agree(hlotool.jit(lambda x, n: np.roll(x, n, 1))(x[:, :0], 3), x[:, :0])
+    bad: list[Any] = [([1, 2], (0, 1, 2), "2 shifts for 3 axes"), (1.5, 0, "integer"), ([[1]], 0, "not an array")]
+    for shift, axis, says in bad:
+        with pytest.raises((TypeError, ValueError), match=says):
+            np.roll(x, numpy.asarray(shift) if isinstance(shift, list) else shift, axis)
+
+
+def test_what_the_standard_of_2025_adds() -> None:
+    x = np.asarray([1, 3, 5])
+    agree(np.searchsorted(x, 3), 1)
+    agree(np.isin(x, 3), [False, True, False])
+    agree(np.isin(3, x, invert=True), False)
+    assert isinstance(np.meshgrid(x, x), tuple)
+    assert isinstance(np.broadcast_arrays(x, 1), tuple)
+    assert np.broadcast_shapes((2, 1), (3,)) == (2, 3)
+    assert x.__array_namespace__(api_version=np.__array_api_version__) is np
 
 
 def test_cumulative_functions_of_the_standard() -> None:

@@ -3,8 +3,8 @@
 What it can do is done by the functions of the namespace, which are found by name when they are used: they stand on this
 class.
 
-Values never change, but which one an array has does: ``x[index] = value`` gives it another one.  No other array changes
-with it.  Where NumPy would change one, as the array of which `x` is a part, an assignment is refused.
+Values never change, but which one an array has does: ``x[index] = value`` gives it another one.  Arrays that share
+elements with `x` in NumPy, as its parts, change with it (`parts.py`); in traced functions such assignments are refused.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy
 from hlotool.ir import dtype_of
 from hlotool.numpy.dtypes import DType, hlo_type
 from hlotool.numpy.errors import tracing_error, type_error
+from hlotool.numpy.parts import Step, Ties, is_tied, tie
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -37,7 +38,7 @@ def _function(name: str) -> Callable[..., Any]:
 class Array:
     """An array.  Make one with ``asarray``; functions under ``hlotool.jit`` are called with traced ones."""
 
-    __slots__ = ("__weakref__", "_mutable", "_trace", "_value", "_weak", "_whole")
+    __slots__ = ("__weakref__", "_mutable", "_ties", "_trace", "_value", "_weak", "_whole")
 
     def __init__(self, value: Any, trace: Any = None, weak: bool = False, mutable: bool = False) -> None:
         self._value = value  # a NumPy array; of a traced one the instruction
@@ -45,6 +46,7 @@ class Array:
         self._weak = weak  # a Python number, whose type gives way
         self._mutable = mutable  # the NumPy array is the user's, who may write to it, or this array was assigned to
         self._whole: Callable[[], object] | None = None  # what the array is a part of, while that is alive
+        self._ties: Ties | None = None  # of a concrete array: those with which it shares its elements
 
     if TYPE_CHECKING:  # what is put in below, for type checkers
 
@@ -194,8 +196,8 @@ class Array:
         return (1, 0)
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
-            raise ValueError(f"the array API standard {api_version} is not known; 2024.12 is")
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
+            raise ValueError(f"the array API standard {api_version} is not known; 2025.12 is")
         return import_module("hlotool.numpy")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -223,11 +225,13 @@ class Array:
     def __setitem__(self, key: Any, value: Any) -> None:
         _function("_setitem")(self, key, value)
 
-    def _is_part_of(self, other: Array) -> Array:
-        """This array, of which NumPy would have it that it shares its elements with `other`."""
+    def _is_part_of(self, other: Array, step: Step) -> Array:
+        """This array, which in NumPy would share elements with `other`: those that `step` finds."""
         if self is not other:
             whole = other._whole and other._whole()
             self._whole = ref(other if whole is None else whole)
+            if self._ties is None and self._trace is None and other._trace is None:
+                tie(self, other, step)
         return self
 
     @property
@@ -285,7 +289,7 @@ for _name, _target in {
     "astype": "astype", "sum": "sum", "prod": "prod", "mean": "mean", "var": "var", "std": "std", "min": "min",
     "max": "max", "all": "all", "any": "any", "argmin": "argmin", "argmax": "argmax", "cumsum": "cumsum",
     "cumprod": "cumprod", "clip": "clip", "dot": "dot", "round": "round", "conj": "conj", "conjugate": "conj",
-    "take": "take", "repeat": "repeat", "squeeze": "squeeze", "swapaxes": "swapaxes", "flatten": "ravel",
+    "take": "take", "repeat": "repeat", "squeeze": "squeeze", "swapaxes": "swapaxes", "flatten": "_flattened",
     "ravel": "ravel", "sort": "sort", "argsort": "argsort", "nonzero": "nonzero", "copy": "copy", "trace": "trace",
     "diagonal": "diagonal", "ptp": "ptp", "searchsorted": "searchsorted",
 }.items():  # fmt: skip
@@ -309,15 +313,40 @@ _variadic("reshape", "reshape")
 _variadic("transpose", "transpose")
 
 
-def _property(name: str, function: str) -> None:
+def _in_place(name: str, function: str) -> None:
+    """``x += y`` and such: new elements for an array that shares them with others, else another array."""
+
+    def method(self: Array, other: Any) -> Any:
+        if self._trace is None and is_tied(self) and _is_operand(other) and not _function("_is_traced")():
+            found = _function(function)(self, other)
+            if found.shape == self.shape and numpy.can_cast(found.dtype, self.dtype, "same_kind"):
+                self[...] = found
+                return self
+        return NotImplemented
+
+    method.__name__ = name
+    setattr(Array, name, method)
+
+
+for _name, _target in {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}.items():  # fmt: skip
+    _in_place(f"__i{_name}__", _target)
+
+
+def _property(name: str, function: str, step: Step) -> None:
     def part(self: Array) -> Any:
-        return _function(function)(self)._is_part_of(self)
+        return _function(function)(self)._is_part_of(self, step)
 
     setattr(Array, name, property(part))
 
 
-for _name, _target in {"T": "_transposed", "mT": "matrix_transpose", "real": "real", "imag": "imag"}.items():
-    _property(_name, _target)
+_property("T", "_transposed", numpy.transpose)
+_property("mT", "matrix_transpose", lambda held: numpy.swapaxes(held, -1, -2))
+_property("real", "real", numpy.real)
+_property("imag", "imag", numpy.imag)
 
 
 def wrap(value: numpy.ndarray[Any, Any]) -> Array:

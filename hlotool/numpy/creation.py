@@ -391,11 +391,11 @@ def _meshgrid(arrays: Any, indexing: str, /) -> list[Array]:
     ]  # fmt: skip
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
     """Grids of coordinates: each vector along a dimension of its own."""
     if indexing not in ("xy", "ij"):
         raise value_error(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
-    return _meshgrid(list(arrays), indexing) if arrays else []
+    return tuple(_meshgrid(list(arrays), indexing)) if arrays else ()
 
 
 def indices(dimensions: Any, dtype: Any = int) -> Array:

@@ -1,4 +1,4 @@
-"""Fourier transforms: ``hlotool.numpy.fft``, that of the array API standard 2024.12, and two-dimensional ones."""
+"""Fourier transforms: ``hlotool.numpy.fft``, that of the array API standard 2025.12, and two-dimensional ones."""
 
 from __future__ import annotations
 

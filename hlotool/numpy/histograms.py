@@ -80,11 +80,15 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         count = operator.index(bins)
         if count < 1:
             raise value_error(f"a histogram has one bin at least, not {count}")
-        return _edges(a, count, None if range is None else tuple(range))
+        return _edges(a, count, None if range is None else tuple(map(_bound, range)))
     edges = bins if isinstance(bins, Array) else concrete(bins)
     if edges.ndim != 1 or edges.size < 2:
         raise value_error(f"edges are a vector of two elements at least, not an array of shape {edges.shape}")
     return edges
+
+
+def _bound(one: Any) -> Any:
+    return one._concrete("the range of a histogram", "pass numbers").item() if isinstance(one, Array) else one
 
 
 @operation("a")

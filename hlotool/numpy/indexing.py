@@ -25,6 +25,7 @@ from hlotool.numpy.elementwise import broadcast_together, common_shape, constant
 from hlotool.numpy.errors import index_error, tracing_error, type_error, value_error
 from hlotool.numpy.manipulation import joined, one_of, permuted, with_shape
 from hlotool.numpy.operation import as_arrays, convert, operation, stacked
+from hlotool.numpy.parts import farthest, reached, refresh
 from hlotool.numpy.trace import STATE, apply, leaked
 
 __all__ = ["_At", "_getitem", "_setitem", "dynamic_slice", "dynamic_update_slice", "take", "take_along_axis"]
@@ -57,19 +58,21 @@ def _getitem(x: Array, key: Any) -> Array:
         return _masked(x, key)
     basic, arrays = _parsed(x.shape, key)
     if not arrays:
-        return _slice(x, basic.ranges, basic.layout)._is_part_of(x)
+        return _slice(x, basic.ranges, basic.layout)._is_part_of(x, lambda held: held[key])
     return _gather(x, list(arrays), basic.ranges, basic.arrays, basic.layout)
 
 
 def _read(x: Array, key: tuple[Any, ...]) -> Array:
     """``x[key]`` of concrete arrays: only bytes move, which no program needs to be compiled for."""
     try:
-        found = numpy.asarray(x._value[_concrete_key(key)])
+        place = _concrete_key(key)
+        found = numpy.asarray(x._value[place])
     except IndexError as error:
         raise index_error(str(error)) from error
     if found.base is None:  # a copy
         return wrap(found)
-    return wrap(found.copy() if x._mutable else numpy.ascontiguousarray(found).reshape(found.shape))._is_part_of(x)
+    part = wrap(found.copy() if x._mutable else numpy.ascontiguousarray(found).reshape(found.shape))
+    return part._is_part_of(x, lambda held: held[place])
 
 
 def _concrete_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -100,12 +103,9 @@ def _kind_of_index(one: Any) -> str:
 def _setitem(x: Array, key: Any, value: Any) -> None:
     """``x[key] = value``: `x` gets another value."""
     whole = x._whole and x._whole()
-    if isinstance(whole, Array):
-        raise type_error(
-            "this array is a part of another one, which would stay as it is",
-            "write to the other one (x[i, j] = ... instead of x[i][j] = ...), or to a copy of the part: x[i].copy()",
-        )
-    if whole is not None:
+    if isinstance(whole, Array) and (STATE.trace is not None or x._trace is not None or whole._trace is not None):
+        raise _refused_part()
+    if whole is not None and not isinstance(whole, Array):
         raise tracing_error(
             "an argument of a traced function is assigned to: what the caller holds would stay as it is",
             "assign to a copy (x = x.copy()) or to x.at[index].set(value), and return it",
@@ -130,25 +130,44 @@ _ALONE = _references(Array(numpy.zeros(1)))  # versions of Python count differen
 
 
 def _write(x: Array, key: tuple[Any, ...], value: Any) -> None:
-    """Into a concrete array: into its memory, if nobody else has that."""
-    alone = _references(x) <= _ALONE
-    held = x._value
+    """Into a concrete array, and where it is a part into the whole: into its memory, if nobody else has that."""
+    target, steps = farthest(x)
+    alone = _references(target) <= _ALONE
+    held = target._value
     given: Any = value
     if isinstance(value, Array):
         given = value._concrete("an assignment to an array that is not traced", _FOREIGN_VALUE)
     if not (alone and held.flags.owndata and held.flags.writeable):
         held = held.copy()
+    place = reached(held, steps)
+    if place is None:  # where NumPy has a copy
+        target, place = x, x._value.copy()
+        held = place
+    elif not place.flags.writeable:
+        raise _refused_part()
     try:
         with numpy.errstate(all="ignore"):
-            held[_concrete_key(key)] = numpy.asarray(stacked(given)) if isinstance(given, (list, tuple)) else given
+            place[_concrete_key(key)] = numpy.asarray(stacked(given)) if isinstance(given, (list, tuple)) else given
     except IndexError as error:
         raise index_error(str(error)) from error
     except ValueError as error:
         raise value_error(str(error)) from error
     except TypeError as error:
         raise type_error(str(error)) from error
-    x._value = held
-    x._mutable = True
+    target._value = held
+    target._mutable = True
+    refresh(target)
+
+
+def _refused_part() -> Exception:
+    return type_error(
+        "this array is a part of another one, which would stay as it is",
+        "write to the other one (x[i, j] = ... instead of x[i][j] = ...), or to a copy of the part: x[i].copy()",
+    )
+
+
+def _is_traced() -> bool:
+    return STATE.trace is not None
 
 
 def _is_array(one: Any) -> bool:

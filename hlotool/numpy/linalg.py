@@ -1,4 +1,4 @@
-"""Linear algebra: ``hlotool.numpy.linalg``, the extension of the array API standard 2024.12 and more of NumPy's.
+"""Linear algebra: ``hlotool.numpy.linalg``, the extension of the array API standard 2025.12 and more of NumPy's.
 
 Solutions, inverses, determinants and QR are computed in HLO (`decompositions.py`), eigenvalues of Hermitian matrices
 and singular values by the LAPACK that NumPy brings, through XLA's custom calls ``lapack_*_ffi``.  NumPy raises

@@ -11,13 +11,13 @@ import numpy
 
 from hlotool.ir import SliceDimension
 from hlotool.ir import array as hlo_array
-from hlotool.numpy.array import Array, concrete
+from hlotool.numpy.array import Array, concrete, concrete_value
 from hlotool.numpy.axes import as_axes, as_axis, target_shape
 from hlotool.numpy.creation import as_shape, astype, diagonal_of
 from hlotool.numpy.dtypes import hlo_type
 from hlotool.numpy.elementwise import common_shape, expand
 from hlotool.numpy.errors import type_error, value_error
-from hlotool.numpy.operation import as_arrays, operation
+from hlotool.numpy.operation import as_arrays, convert, operation
 from hlotool.numpy.trace import STATE, apply
 
 P = ParamSpec("P")
@@ -100,16 +100,42 @@ def one_of(value: Any) -> Array:
 # ---- shapes
 
 
+def _expanded(held: Any, axis: Any = 0) -> Any:
+    return numpy.expand_dims(held, axis)
+
+
+def _unstacked(held: Any, axis: int = 0) -> Any:
+    rows = numpy.moveaxis(held, axis, 0)
+    return [rows[n] for n in range(len(rows))]
+
+
+def _matrices_turned(held: Any) -> Any:
+    return numpy.swapaxes(held, -1, -2)
+
+
+_NUMPYS: dict[str, Callable[..., Any]] = {
+    "expand_dims": _expanded, "unstack": _unstacked, "matrix_transpose": _matrices_turned,
+    "permute_dims": numpy.transpose,
+}  # fmt: skip
+"""What is no function of NumPy's, in every version, or takes more arguments there."""
+
+
 def _shares_elements(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that gives views in NumPy: here its results are arrays of their own, and not to be taken for views."""
+    """A function that gives views in NumPy, where it has the same name and arguments."""
+
+    theirs: Any = _NUMPYS.get(function.__name__) or getattr(numpy, function.__name__)
 
     @wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
         found: Any = function(*arguments, **options)
         whole: Any = arguments[0]
         if isinstance(whole, Array) and not options.get("copy"):
-            for one in (found,) if isinstance(found, Array) else found:
-                one._is_part_of(whole)
+            rest, named = arguments[1:], {name: value for name, value in options.items() if name != "copy"}
+            if isinstance(found, Array):
+                found._is_part_of(whole, lambda held: theirs(held, *rest, **named))
+            else:
+                for n, one in enumerate(found):
+                    one._is_part_of(whole, lambda held, n=n: theirs(held, *rest, **named)[n])
         return found  # type: ignore[no-any-return]
 
     return call
@@ -198,9 +224,9 @@ def _broadcast_arrays(arrays: Any, /) -> list[Array]:
     return [expand(one, shape) for one in found]
 
 
-def broadcast_arrays(*arrays: Any) -> list[Array]:
+def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
     """All arrays with the shape that they have in common."""
-    return _broadcast_arrays(list(arrays)) if arrays else []
+    return tuple(_broadcast_arrays(list(arrays))) if arrays else ()
 
 
 def _at_least(x: Any, ndim: int) -> Array:
@@ -345,18 +371,58 @@ def rot90(x: Any, /, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return apply("reverse", permuted(found, order), dimensions=(b,))
 
 
-@operation("x")
 def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
-    """Elements moved by `shift` along `axis`; what leaves at one end enters at the other."""
-    found = one_of(x)
+    """Elements moved by `shift` along `axis`; what leaves at one end enters at the other.
+
+    Shifts and axes go together as NumPy broadcasts them: two shifts along one axis add up.  Shifts may be traced.
+    """
+    found = x if isinstance(x, Array) else concrete(x)
     if axis is None:
-        return with_shape(_rolled(with_shape(found, (found.size,)), operator.index(shift), 0), found.shape)
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
-    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
-    if len(shifts) != len(axes):
+        return reshape(roll(ravel(found), shift, 0), found.shape)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    if isinstance(shift, Array) and shift._trace is None:
+        shift = concrete_value(shift, "roll")
+    shifts: Any = shift
+    if isinstance(shift, (Array, numpy.ndarray)):
+        if len(shift.shape) > 1:
+            raise value_error(f"roll: shifts are numbers or a vector, not an array of shape {shift.shape}")
+        shifts = [shift[n] for n in range(shift.shape[0])] if shift.shape else shift
+    shifts = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    if 1 not in (len(shifts), len(axes)) and len(shifts) != len(axes):
         raise value_error(f"roll: {len(shifts)} shifts for {len(axes)} axes")
-    for by, one in zip(shifts, axes, strict=True):
-        found = _rolled(found, operator.index(by), as_axis(one, found.ndim))
+    count = 0 if 0 in (len(shifts), len(axes)) else max(len(shifts), len(axes))
+    places = tuple(as_axis(one, found.ndim) for one in (axes * count if len(axes) == 1 else axes)[:count])
+    shifts = (shifts * count if len(shifts) == 1 else shifts)[:count]
+    if any(isinstance(one, Array) and one._trace is not None for one in shifts):
+        return _roll_by(found, list(shifts), places)
+    return _roll(found, tuple(map(operator.index, shifts)), places)
+
+
+@operation("x", exact=True)
+def _roll(x: Any, shifts: tuple[int, ...], places: tuple[int, ...], /) -> Array:
+    found = one_of(x)
+    for by, place in zip(shifts, places, strict=True):
+        found = _rolled(found, by, place)
+    return found
+
+
+@operation("x", "arrays", exact=True)
+def _roll_by(x: Any, arrays: Any, places: tuple[int, ...], /) -> Array:
+    """Each shift chooses where to begin in two copies of the array after each other."""
+    found = one_of(x)
+    zero = concrete(numpy.asarray(0))
+    for one, place in zip(arrays, places, strict=True):
+        size = found.shape[place]
+        if not size:
+            continue
+        by = one_of(one)
+        if by.shape or numpy.dtype(by.dtype).kind not in "iu":
+            raise type_error(f"roll: a shift is a whole number, not {by.dtype}{list(by.shape)}")
+        many = concrete(numpy.asarray(size))
+        left = apply("remainder", convert(by, numpy.dtype(numpy.int64)), many)
+        start = apply("remainder", apply("subtract", many, left), many)
+        starts = [start if n == place else zero for n in range(found.ndim)]
+        found = apply("dynamic-slice", joined([found, found], place), *starts, dynamic_slice_sizes=found.shape)
     return found
 
 

@@ -37,7 +37,7 @@ __all__ = [
     "pi", "promote_types", "result_type", "uint4", "uint8", "uint16", "uint32", "uint64",
 ]  # fmt: skip
 
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 
 bool = bool_ = numpy.bool_
 dtype = numpy.dtype

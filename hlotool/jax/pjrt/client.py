@@ -249,8 +249,11 @@ def _more_attributes(arguments: Structure) -> None:
 
 
 def _device_debug(arguments: Structure) -> None:
+    from jaxlib.version import __version__ as jaxlib
+
     number = device_at(arguments.device_description).number
-    arguments.debug_string, arguments.debug_string_size = _said(f"cpu:{number}")
+    name = "TFRT_CPU_" if jaxlib.startswith("0.9.") else "cpu:"  # what that version calls its own
+    arguments.debug_string, arguments.debug_string_size = _said(f"{name}{number}")
 
 
 def _device_string(arguments: Structure) -> None:
