@@ -198,6 +198,8 @@ def test_constants_can_be_elided() -> None:
          Verbatim("{devices=[2,1,2]0,1,2,3 last_tile_dims={manual}}")),
         ('ROOT r = f32[4,6]{1,0} negate(x), frontend_attributes={a="1",b={"k":2}}', "frontend_attributes",
          {"a": "1", "b": '{"k":2}'}),
+        ("ROOT r = f32[4,6]{1,0} negate(x), frontend_attributes={a='1\"'}", "frontend_attributes", {"a": '1"'}),
+        ("ROOT r = f32[3] rng(s, s), distribution=RNG_UNIFORM", "distribution", "rng_uniform"),
         ('ROOT r = f32[4,6]{1,0} negate(x), origin={{"v" {1}}}', "origin", Verbatim('{{"v" {1}}}')),
         ("ROOT r = f32[4,6]{1,0} parameter(4), parameter_replication={true,false}", "parameter_replication",
          (True, False)),
@@ -555,6 +557,14 @@ ENTRY e { ROOT p = f32[] parameter(0), metadata={stack_frame_id=1} }
     assert module.stack_frames.file_names == ((1, "a.py"),)
     assert module.stack_frames.frames == ((1, (("file_location_id", 1), ("parent_frame_id", 1))),)
     _round_trip(module)
+
+
+def test_a_table_in_the_header_may_end_on_a_line_of_its_own() -> None:
+    table = '{\n  {"a"} : {"b"},\n  "\n  HloModule r\n  }\n  "\n}'
+    entry = "ENTRY e {\nROOT t = () tuple()\n}"
+    module = parse(f"HloModule m, origin_recovery_table={table}, replica_count=2\n\n{entry}")
+    assert module.attributes["origin_recovery_table"] == Verbatim(table)
+    assert parse(print_module(module)).attributes == module.attributes
 
 
 def test_modules_without_header_entry_or_root() -> None:

@@ -114,9 +114,10 @@ def _word(cursor: Cursor, row: Attribute) -> str:
     match = _WORD.match(cursor.text, cursor.skip())
     if match is None:
         raise cursor.unexpected(f"a word for '{row.name}'")
-    _check_choice(cursor, row, match.group(), match.start())
+    word = match.group().lower() if row.name == "distribution" else match.group()  # which XLA reads in any case
+    _check_choice(cursor, row, word, match.start())
     cursor.position = match.end()
-    return match.group()
+    return word
 
 
 _LISTED = re.compile(r"[^\s,{}]+")
@@ -292,7 +293,7 @@ def _verbatim(cursor: Cursor, row: Attribute) -> Verbatim:
     if cursor.text[cursor.skip() : cursor.position + 1] not in ("{", "[", "("):
         raise cursor.unexpected(f"the value of '{row.name}' in brackets")
     start = cursor.position
-    value = cursor.balanced(row.name)
+    value = cursor.balanced(row.name, lines=row.name == "origin_recovery_table")
     form = _FORMS.get(row.name)
     if form is not None and form[0].fullmatch(value) is None:
         raise cursor.fail(f"'{row.name}' wants a form such as {form[1]}", start, cursor.position)
