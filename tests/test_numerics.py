@@ -127,8 +127,9 @@ def test_denormals_are_flushed_on_every_thread(kind: str, size: int) -> None:
     assert (small + 0 != 0).all(), "the thread keeps its own mode"
 
 
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v2"])  # with FMA, and without
 @pytest.mark.parametrize("kind", ["f32", "f64"])
-def test_functions_near_the_ends_of_the_range_need_no_denormals(kind: str) -> None:
+def test_functions_near_the_ends_of_the_range_need_no_denormals(kind: str, cpu: str) -> None:
     """Where arguments and results are normal numbers, what lies between them may not be lost to flushing."""
     opcodes = (
         "log", "log-plus-one", "exponential-minus-one", "asinh", "acosh", "atanh", "asin", "atan2", "cbrt", "rsqrt",
@@ -147,10 +148,42 @@ def test_functions_near_the_ends_of_the_range_need_no_denormals(kind: str) -> No
     x, y = np.ldexp(numbers, np.where(random.random((2, size)) < 0.5, low, high)).astype(dtype_of(kind))
     with np.errstate(all="ignore"):
         for opcode, kept, got in zip(
-            opcodes, hlotool.compile(module)(x, y), hlotool.compile(module, flush_denormals=True)(x, y), strict=True
+            opcodes,
+            hlotool.compile(module, cpu=cpu)(x, y),
+            hlotool.compile(module, cpu=cpu, flush_denormals=True)(x, y),
+            strict=True,
         ):
             normal = ~(np.abs(kept) < 2 * limits.tiny)
             np.testing.assert_allclose(got[normal], kept[normal], rtol=4 * limits.eps, err_msg=opcode)
+
+
+_SORTED = """less {{
+  a = {kind}[] parameter(0)
+  b = {kind}[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  ROOT r = pred[] compare(a, b), direction={direction}{order}
+}}
+ENTRY e {{
+  x = {kind}[{size}] parameter(0)
+  i = s32[{size}] iota(), iota_dimension=0
+  ROOT s = ({kind}[{size}], s32[{size}]) sort(x, i), dimensions={{0}}, to_apply=less
+}}
+"""
+
+
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+@pytest.mark.parametrize("order", ["", ", type=TOTALORDER"])
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "f16"])
+def test_sorting_takes_subnormal_numbers_for_what_comparing_takes_them(kind: str, order: str, direction: str) -> None:
+    size, random = 200, np.random.default_rng(7)
+    least = float(ml_dtypes.finfo(dtype_of(kind)).tiny)
+    x = (random.integers(-6, 7, size) / 4 * least).astype(dtype_of(kind))
+    module = hlotool.parse(_SORTED.format(kind=kind, order=order, direction=direction, size=size))
+    for flush in (False, True):
+        got = hlotool.compile(module, flush_denormals=flush)(x)
+        want = hlotool.compile(module, "evaluate", flush_denormals=flush)(x)
+        assert [a.tobytes() for a in got] == [a.tobytes() for a in want], flush
 
 
 def test_flushing_is_emitted_for_other_processors() -> None:

@@ -19,6 +19,7 @@ from hlotool.ir.sharding import (
     print_sharding,
     replicated,
     tile,
+    unreduced,
 )
 from hlotool.ir.sharding_text import sharding_errors
 
@@ -44,6 +45,11 @@ _ONE = [
     ("{mesh['a'=4], [{'a':(2)2}]}", tile((2,), (0, 2, 1, 3), 2)),
     ("{mesh['x'=2,'y'=2], replicated}", replicated()),
     ("{mesh['x'=2,'y'=2], [{'x'}], unreduced={'y'}}", normalised((2,), [("unreduced", 2)], range(4))),
+    ("{mesh[x=2,y_1=2], [{x}], unreduced={y_1}}", normalised((2,), [("unreduced", 2)], range(4))),
+    ("{mesh[x=4], [{x:(2)2}]}", tile((2,), (0, 2, 1, 3), 2)),
+    ("{mesh[x=2,y=2], device_ids=([4]), [{y}]}", tile((2,), (0, 2, 1, 3), 2)),
+    ("{mesh['x'=2,'y'=2], unreduced}", unreduced()),
+    ("{mesh['x'=2,'y'=2], manual}", manual()),
     ("{maximal_mesh[device_id=3]}", maximal(3)),
 ]  # fmt: skip
 
@@ -84,7 +90,7 @@ def test_tuples() -> None:
     ("{mesh['x'=2,'x'=2], [{'x'}]}", "one name"),
     ("{mesh['x'=2], device_ids=(0,0), [{'x'}]}", "device_ids"),
     ("{mesh['x'=2], [{'x'}] nonsense}", "unexpected 'nonsense'"),
-    ("{mesh['x'=2], unreduced}", "lists its axes"),
+    ("{mesh['x'=2], [{}], unreduced}", "lists its axes"),
     ("replicated", "braces"),
 ])  # fmt: skip
 def test_what_is_no_sharding(text: str, message: str) -> None:

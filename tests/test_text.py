@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from models import models
 
+from hlotool.evaluate import evaluate
 from hlotool.ir import (
     ELEMENT_TYPES,
+    UNBOUNDED,
     Aliasing,
     Computation,
     ConvDimensionNumbers,
@@ -33,6 +35,7 @@ from hlotool.ir import (
     WindowDimension,
     array,
     dtype_of,
+    literal,
     row_major,
     scalar,
     tuple_shape,
@@ -167,6 +170,8 @@ def test_constants_can_be_elided() -> None:
          "replica_groups", ReplicaGroups(((0, 4), (2, 6), (1, 5), (3, 7)), "[4,2]<=[2,2,2]T(2,1,0)")),
         ("ROOT r = f32[4,6]{1,0} all-reduce(x), replica_groups=mesh['x'=2,'y'=4] {'y'}, to_apply=add_f32",
          "replica_groups", ReplicaGroups(((0, 1, 2, 3), (4, 5, 6, 7)), "mesh['x'=2,'y'=4] {'y'}")),
+        ("ROOT r = f32[4,6]{1,0} all-reduce(x), replica_groups=mesh[a_0=2,b.c=2] {b.c:(1)2}, to_apply=add_f32",
+         "replica_groups", ReplicaGroups(((0, 1), (2, 3)), "mesh[a_0=2,b.c=2] {b.c:(1)2}")),
         ("ROOT r = f32[4,6]{1,0} all-reduce(x), replica_groups={{0,1},{2,3}}, to_apply=add_f32", "replica_groups",
          ReplicaGroups(((0, 1), (2, 3)))),
         ("ROOT r = f32[4,6]{1,0} collective-permute(x), source_target_pairs={{0,1},{1,0}}", "source_target_pairs",
@@ -179,6 +184,9 @@ def test_constants_can_be_elided() -> None:
          "output_to_operand_aliasing", (Aliasing((1,), 0, (2,)),)),
         ('ROOT r = f32[4] custom-call(x), custom_call_target="t", literal=f32[2]{0} {1, 2}', "literal",
          Literal(array("f32", (2,)), np.array([1, 2], np.float32))),
+        ('ROOT r = f32[4] custom-call(x), custom_call_target="t", literal=( s32[2]{0} {1, 2}, (pred[] true) )',
+         "literal", literal((literal([1, 2], "s32"), literal((literal(True, "pred"),))))),
+        ('ROOT r = f32[4] custom-call(x), custom_call_target="t", literal=()', "literal", literal(())),
         ('ROOT r = f32[4] custom-call(x), custom_call_target="t", backend_config="p\\n"', "backend_config", "p\n"),
         ('ROOT r = f32[4] custom-call(x), custom_call_target="t", backend_config={"k":{"v":"}"}}', "backend_config",
          '{"k":{"v":"}"}}'),
@@ -190,10 +198,18 @@ def test_constants_can_be_elided() -> None:
          Verbatim("{devices=[2,1,2]0,1,2,3 last_tile_dims={manual}}")),
         ('ROOT r = f32[4,6]{1,0} negate(x), frontend_attributes={a="1",b={"k":2}}', "frontend_attributes",
          {"a": "1", "b": '{"k":2}'}),
+        ("ROOT r = f32[4,6]{1,0} negate(x), frontend_attributes={a='1\"'}", "frontend_attributes", {"a": '1"'}),
+        ("ROOT r = f32[3] rng(s, s), distribution=RNG_UNIFORM", "distribution", "rng_uniform"),
         ('ROOT r = f32[4,6]{1,0} negate(x), origin={{"v" {1}}}', "origin", Verbatim('{{"v" {1}}}')),
         ("ROOT r = f32[4,6]{1,0} parameter(4), parameter_replication={true,false}", "parameter_replication",
          (True, False)),
         ("ROOT r = f32[4,6]{1,0} reduce-precision(x), exponent_bits=5, mantissa_bits=10", "mantissa_bits", 10),
+        ("ROOT r = f32[4,4]{1,0} scaled-dot(x, y, s, s), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+         "algorithm=dot_bf16_bf16_f32", "algorithm", "dot_bf16_bf16_f32"),
+        ("ROOT r = f32[4,6]{1,0} exponential(x), result_accuracy={tolerance={rtol=0.5, atol=1.0, ulps=2}}",
+         "result_accuracy", Verbatim("{tolerance={rtol=0.5, atol=1.0, ulps=2}}")),
+        ("ROOT r = f32[4,6]{1,0} negate(x), statistics={visualizing_index=1,stat-1=33,s.2=-4.5}", "statistics",
+         Verbatim("{visualizing_index=1,stat-1=33,s.2=-4.5}")),
     ],
 )  # fmt: skip
 def test_attribute_values(line: str, attribute: str, value: object) -> None:
@@ -209,6 +225,11 @@ def test_attribute_values(line: str, attribute: str, value: object) -> None:
         "ROOT r = f32[4,6]{1,0} negate(x), sharding={devices=[2,1]0,5 shard_like 2}",
         "ROOT r = f32[4,6]{1,0} negate(x), sharding={maximal device=-1}",
         "ROOT r = f32[4,6]{1,0} negate(x), sharding={maximal_mesh[device_id=3]}",
+        'ROOT r = f32[4,6]{1,0} negate(x), sharding={maximal_mesh[device_id=3], metadata={op_name="a"}}',
+        "ROOT r = f32[4,6]{1,0} negate(x), sharding={mesh[a=2,b.c=4], [{a}, {b.c:(2)2, ?}]}",
+        "ROOT r = f32[4,6]{1,0} negate(x), sharding={mesh[a=4], device_ids=([4]), [{a}, {}]}",
+        "ROOT r = f32[4,6]{1,0} negate(x), sharding={mesh['a'=2,'b'=4], unreduced}",
+        'ROOT r = f32[4,6]{1,0} negate(x), sharding={mesh[a=2,b=4], manual, metadata={{op_name="a"}, {op_name="b"}}}',
         "ROOT r = (f32[4,6]{1,0}, f32[4,6]{1,0}) tuple(x, x), sharding={{mesh['a'=2], [{'a'}, {}]}, {replicated}}",
         "ROOT r = () tuple(), sharding={}",
         "t = token[] after-all()\n u = (f32[4,6]{1,0}, f32[4,6]{1,0}) tuple(x, x)\n"
@@ -316,6 +337,137 @@ def test_bodies_in_braces_and_nested_operands() -> None:
     _round_trip(module)
 
 
+def test_the_kind_of_a_convolution_is_kept() -> None:
+    module = parse(
+        "ENTRY e { a = f32[1,2,1] parameter(0) k = f32[1,1,1] parameter(1)\n"
+        "ROOT r = f32[1,2,1] convolution(a, k), window={size=1}, dim_labels=b0f_0io->b0f, conv_kind=fprop }"
+    )
+    assert module.entry.root.attributes["conv_kind"] == "fprop"
+    _round_trip(module)
+
+
+def test_bounds_and_layouts_of_older_texts() -> None:
+    shape = parse_shape("f32[?<=4,<=5,?]")
+    assert shape.dimensions == (4, 5, UNBOUNDED)
+    assert all(shape.dynamic)
+    module = parse(_text('ROOT r = f32[] negate(s), metadata={op_name="a" preserve_layout=true}'))
+    assert module.entry.root.metadata == Metadata(op_name="a", preserve_layout=True)
+    _round_trip(module)
+
+
+_WRAPPED = "w {\n  p = f32[4,6] parameter(0)\n  ROOT n = f32[4,6] negate(p)\n}\n"
+_STARTED = "((f32[4,6]), f32[4,6], u32[])"
+
+
+def test_what_an_asynchronous_start_shares_with_its_operands() -> None:
+    aliases = "output_to_operand_aliasing={{1}: (0, {}), {0,0}: (0, {})}"
+    for start in (f"async-start(x), {aliases}, calls=w", f"negate-start(x), {aliases}"):
+        module = parse(_text(f"st = {_STARTED} {start}\n  ROOT r = f32[4,6] async-done(st)", _WRAPPED))
+        (start_of,) = (one for one in module.entry if one.opcode == "async-start")
+        assert start_of.attributes["output_to_operand_aliasing"] == (Aliasing((1,), 0, ()), Aliasing((0, 0), 0, ()))
+        assert not verify(module)
+        _round_trip(module)
+    module = parse(
+        _text(f"st = {_STARTED} async-start(x), output_to_operand_aliasing={{{{2}}: (0, {{}})}}, calls=w\n"
+              "  ROOT r = f32[4,6] async-done(st)", _WRAPPED)
+    )  # fmt: skip
+    assert ["cannot replace" in one.message for one in verify(module)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ("ROOT r = f32[4,6] async-done(st), calls=v", "started w, not v"),
+        (f"u = {_STARTED} async-update(st), async_execution_thread=\"a\"\n  ROOT r = f32[4,6] async-done(u)",
+         "runs on the thread 'main', not 'a'"),
+        ("ROOT r = f32[4,6] floor-done(st)", "started negate, not floor"),
+        (f"u = {_STARTED} floor-update(st)\n  ROOT r = f32[4,6] async-done(u)", "started negate, not floor"),
+        (f"u = {_STARTED} negate-update(st)\n  ROOT r = f32[4,6] negate-done(u)", ""),
+        ("ROOT r = f32[4,6] async-done(st), async_execution_thread=\"main\", calls=w", ""),
+    ],
+)  # fmt: skip
+def test_an_end_names_what_was_started(rest: str, words: str) -> None:
+    text = _text(f"st = {_STARTED} async-start(x), calls=w\n  {rest}", _WRAPPED + _WRAPPED.replace("w {", "v {"))
+    try:
+        said = [one.message for one in verify(parse(text))]
+    except ParseError as error:
+        said = [one.message for one in error.diagnostics]
+    assert [words in one for one in said] == ([True] if words else [])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ROOT r = f32[4,6] exponential(x), result_accuracy={mode=high}",
+        "ROOT r = f32[4,6] exponential(x), result_accuracy={0.5}",
+        "ROOT r = f32[4,6] exponential(x), result_accuracy={tolerance={foo=1}}",
+        "ROOT r = f32[4,6] negate(x), statistics={a}",
+        "ROOT r = f32[4,6] negate(x), statistics={visualizing_index=0,a=b}",
+    ],
+)
+def test_values_that_are_kept_have_their_form(line: str) -> None:
+    with pytest.raises(ParseError, match="wants a form such as"):
+        parse(_text(line))
+
+
+def test_donors_have_their_form() -> None:
+    text = "HloModule m, buffer_donor={DONORS}\nENTRY e { ROOT x = f32[4] parameter(0) }"
+    assert parse(text.replace("DONORS", " (0, {}), (0, {1, 2}) "))
+    for donors in ("(zero, {})", "(0, {0, a})", "0", "(0)"):
+        with pytest.raises(ParseError, match="buffer_donor"):
+            parse(text.replace("DONORS", donors))
+
+
+@pytest.mark.parametrize(("side", "dimension"), [("L", 1), ("R", 0)])
+def test_sparse_dots_are_dots_of_dense_operands(side: str, dimension: int) -> None:
+    """Two of four elements are stored, and where they were: two bits each, the first the lowest."""
+    random = np.random.default_rng(3)
+    stored, dense = random.standard_normal((2, 5, 16)).astype(np.float16), np.zeros((2, 5, 32), np.float16)
+    places = np.zeros((2, 5, 2), np.uint16)
+    for at in np.ndindex(2, 5, 8):
+        pair = np.sort(random.choice(4, 2, replace=False))
+        *row, group = at
+        dense[(*row, group * 4 + pair)] = stored[(*row, slice(group * 2, group * 2 + 2))]
+        places[(*row, group // 4)] |= int(pair[0] | pair[1] << 2) << 4 * (group % 4)
+    other = random.standard_normal((2, 32, 7)).astype(np.float16)
+    left, right = "f16[2,5,16] parameter(0)", "f16[2,32,7] parameter(1)"
+    if side == "R":
+        stored, dense, places, other = (np.ascontiguousarray(a.swapaxes(1, 2)) for a in (stored, dense, places, other))
+        left, right = "f16[2,7,32] parameter(1)", "f16[2,16,5] parameter(0)"
+    kinds = f"u16[{','.join(map(str, places.shape))}]"
+    rows, columns = (5, 7) if side == "L" else (7, 5)
+    module = parse(
+        f"ENTRY e {{\n  l = {left}\n  r = {right}\n  p = {kinds} parameter(2)\n"
+        f"  d = f32[2,{rows},{columns}] dot(l, r, p), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
+        f"lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}, sparsity={side}.{dimension + 1}@2:4\n"
+        f"  ROOT s = f32[2,{rows},{columns}] dot(l, r, p), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, "
+        f"lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}, sparsity={side}.{dimension + 1}@2:4\n}}\n"
+    )
+    assert not verify(module)
+    _round_trip(module)
+    pair = (dense, other) if side == "L" else (other, dense)
+    want = np.einsum("bik,bkj->bij", *(a.astype(np.float64) for a in pair))
+    np.testing.assert_allclose(evaluate(module, [stored, other, places])[0], want, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("dot(l, r), sparsity=L.1@2:4", "takes 3 operands"),
+        ("dot(l, r, p), sparsity=L.1@1:2", "only 2:4"),
+        ("dot(l, r, p), sparsity=L.2@2:4", "does not say where"),
+        ("dot(l, r, p), sparsity=L.0@2:4", "does not say where"),
+        ("dot(l, r, p), sparsity=X", "such as L.1@2:4"),
+    ],
+)
+def test_sparse_dots_that_do_not_fit(line: str, words: str) -> None:
+    with pytest.raises(ParseError, match=words):
+        parse(
+            "ENTRY e {\n  l = f16[8,16] parameter(0)\n  r = f16[32,8] parameter(1)\n  p = u16[8,2] parameter(2)\n"
+            f"  ROOT d = f32[8,8] {line}, lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}\n}}\n"
+        )
+
+
 def test_asynchronous_forms() -> None:
     explicit = """wrapped {
   p = f32[4,6]{1,0} parameter(0)
@@ -405,6 +557,14 @@ ENTRY e { ROOT p = f32[] parameter(0), metadata={stack_frame_id=1} }
     assert module.stack_frames.file_names == ((1, "a.py"),)
     assert module.stack_frames.frames == ((1, (("file_location_id", 1), ("parent_frame_id", 1))),)
     _round_trip(module)
+
+
+def test_a_table_in_the_header_may_end_on_a_line_of_its_own() -> None:
+    table = '{\n  {"a"} : {"b"},\n  "\n  HloModule r\n  }\n  "\n}'
+    entry = "ENTRY e {\nROOT t = () tuple()\n}"
+    module = parse(f"HloModule m, origin_recovery_table={table}, replica_count=2\n\n{entry}")
+    assert module.attributes["origin_recovery_table"] == Verbatim(table)
+    assert parse(print_module(module)).attributes == module.attributes
 
 
 def test_modules_without_header_entry_or_root() -> None:

@@ -133,6 +133,7 @@ class Metadata:
     deduplicated_name: str = ""
     scheduling_name: str = ""
     stack_frame_id: int = 0
+    preserve_layout: bool = False  # of older texts
 
     @classmethod
     def read(cls, text: str) -> Metadata:

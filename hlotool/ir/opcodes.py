@@ -120,6 +120,7 @@ DOT_ALGORITHMS = (
     "dot_bf16_bf16_bf16", "dot_bf16_bf16_f32", "dot_bf16_bf16_f32_x3", "dot_bf16_bf16_f32_x6", "dot_bf16_bf16_f32_x9",
     "dot_tf32_tf32_f32", "dot_tf32_tf32_f32_x3", "dot_f32_f32_f32", "dot_f64_f64_f64",
 )
+_ALGORITHM = Attribute("algorithm", "word", choices=DOT_ALGORITHMS)
 _CONV = (
     Attribute("window", "window"),
     Attribute("dim_labels", "dim_labels", required=True),
@@ -127,8 +128,13 @@ _CONV = (
     Attribute("batch_group_count", "int"),
     _PRECISION,
 )
+_CONV_KIND = Attribute("conv_kind", "word", choices=("unset", "fprop", "wgrad", "dgrad"))
+_ALIASING = Attribute("output_to_operand_aliasing", "aliasing")
 _ASYNC = (Attribute("calls", "computation"), Attribute("async_execution_thread", "string"))
-_ALL_REDUCE = (_GROUPS, _CHANNEL, _CONSTRAIN, _GLOBAL_IDS, Attribute("mode", "word"), _TO_APPLY)
+_MODE = Attribute(
+    "mode", "word", choices=("cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id")
+)
+_ALL_REDUCE = (_GROUPS, _CHANNEL, _CONSTRAIN, _GLOBAL_IDS, _MODE, _TO_APPLY)
 _ALL_GATHER = (_GROUPS, _CHANNEL, _DIMENSIONS, _CONSTRAIN, _GLOBAL_IDS)
 _PERMUTE = (
     _CHANNEL,
@@ -168,8 +174,8 @@ _CUSTOM_CALL = (
     Attribute("custom_call_has_side_effect", "bool"),
     Attribute("to_apply", "computation"),
     Attribute("called_computations", "computations"),
-    Attribute("output_to_operand_aliasing", "aliasing"),
-    Attribute("padding_type", "word"),
+    _ALIASING,
+    Attribute("padding_type", "word", choices=("PADDING_INVALID", "PADDING_VALID", "PADDING_SAME")),
     Attribute("literal", "literal"),
     _PRECISION,
     Attribute("schedule", "word", choices=("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")),
@@ -246,13 +252,13 @@ _add(
 )
 _add("map", None, "reduction", (Attribute("dimensions", "ints"), _TO_APPLY), "inferable")
 
-_add("dot", 2, "dot", (*_DOT, _PRECISION, Attribute("algorithm", "word", choices=DOT_ALGORITHMS)), "inferable")
+_add("dot", 2, "dot", (*_DOT, _PRECISION, _ALGORITHM), "inferable")
 _add(
     "ragged-dot", 3, "dot",
     (*_DOT, _PRECISION, Attribute("lhs_ragged_dims", "ints"), Attribute("rhs_group_dims", "ints")), "inferable",
 )
-_add("scaled-dot", 4, "dot", (*_DOT, _PRECISION), "inferable")
-_add("convolution", 2, "dot", _CONV, "inferable")
+_add("scaled-dot", 4, "dot", (*_DOT, _PRECISION, _ALGORITHM), "inferable")
+_add("convolution", 2, "dot", (*_CONV, _CONV_KIND), "inferable")
 
 _add(
     "sort", None, "sort", (_DIMENSIONS, Attribute("is_stable", "bool"), _TO_APPLY), "inferable"
@@ -290,7 +296,7 @@ _add(
     "fusion", None, "fusion",
     (
         Attribute("kind", "word", True, ("kLoop", "kInput", "kOutput", "kCustom")),
-        Attribute("output_to_operand_aliasing", "aliasing"),
+        _ALIASING,
         Attribute("calls", "computation", True),
     ),
 )
@@ -337,12 +343,12 @@ _add("all-to-all", None, "collective", (_GROUPS, _CHANNEL, Attribute("dimensions
 _add("ragged-all-to-all", 6, "collective", (_GROUPS, _CHANNEL, Attribute("dimensions", "ints")), "collective")
 _add(
     "collective-broadcast", None, "collective",
-    (Attribute("replica_groups", "replica_groups", True), _CHANNEL), "collective",
+    (_GROUPS, _CHANNEL), "collective",
 )
 _add("collective-permute", None, "collective", _PERMUTE, "collective")
 _add("collective-permute-start", None, "collective", _PERMUTE, "collective async")
 _add("collective-permute-done", 1, "collective", (), "collective async")
-_add("async-start", None, "async", _ASYNC, "async")
+_add("async-start", None, "async", (_ALIASING, *_ASYNC), "async")
 _add("async-update async-done", 1, "async", _ASYNC, "async")
 
 _add("infeed", 1, "feed", (Attribute("infeed_config", "string"),), "side_effect")

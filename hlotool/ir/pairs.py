@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hlotool.ir.damage import POISON
 from hlotool.ir.errors import Diagnostic
-from hlotool.ir.module import Instruction, Module
+from hlotool.ir.module import Computation, Instruction, Module
 from hlotool.ir.opcodes import OPCODES
 from hlotool.ir.places import Places
 
@@ -44,6 +44,8 @@ def pair_diagnostics(module: Module, places: Places) -> Iterator[Diagnostic]:
                 wanted = " or ".join(_ENDS[opcode])
                 message = f"{instruction.name}: {opcode} ends {wanted}, its operand is {source.opcode}"
                 yield Diagnostic(message, places.of(instruction, "operand:0"), code="HLO0206")
+        if opcode in ("async-update", "async-done") and (wrong := _other_than_started(instruction)):
+            yield Diagnostic(f"{instruction.name}: {wrong}", places.of(instruction, "opcode"), code="HLO0206")
         if opcode in _STARTS:
             ends = [user for user in instruction.users if user.opcode in _ENDS]
             for again in ends[1:]:
@@ -60,6 +62,22 @@ def pair_diagnostics(module: Module, places: Places) -> Iterator[Diagnostic]:
                 first = places.of(other)
                 related = (("first used here", first),) if first is not None else ()
                 yield Diagnostic(message, places.of(instruction), code="HLO0207", related=related)
+
+
+def _other_than_started(instruction: Instruction) -> str:
+    """Where an update or the end names another computation or thread than the start did: what."""
+    start: Instruction | None = instruction
+    while start is not None and start.opcode in ("async-update", "async-done"):
+        start = start.operands[0] if start.operands else None
+    if start is None or start.opcode != "async-start":
+        return ""
+    started, said = start.attributes.get("calls"), instruction.attributes.get("calls")
+    if isinstance(said, Computation) and isinstance(started, Computation) and said is not started:
+        return f"{start.name} started {started.name}, not {said.name}"
+    thread, named = (one.attributes.get("async_execution_thread") for one in (start, instruction))
+    if named is not None and named != (thread or "main"):
+        return f"{start.name} runs on the thread '{thread or 'main'}', not '{named}'"
+    return ""
 
 
 def channel_use(instruction: Instruction) -> str:

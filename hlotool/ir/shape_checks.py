@@ -17,6 +17,7 @@ __all__ = [
     "ShapeError",
     "agree",
     "any_dynamic",
+    "check_aliasing",
     "expect",
     "flags_of",
     "in_range",
@@ -175,3 +176,29 @@ def agree(a: Shape, b: Shape) -> bool:
     if a.elements:
         return all(agree(x, y) for x, y in zip(a.elements, b.elements, strict=True))
     return same_dimensions(a, b)
+
+
+def check_aliasing(shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    """``output_to_operand_aliasing`` names parts of the result and of the operands, of one shape."""
+    part = "attribute:output_to_operand_aliasing"
+    for alias in attributes.get("output_to_operand_aliasing", ()):
+        known = 0 <= alias.operand < len(operands)
+        require(known, f"there is no operand {alias.operand}", part)
+        output, operand = _part(shape, alias.output), _part(operands[alias.operand], alias.index)
+        require(output is not None, f"the result {shape} has no part {_path(alias.output)}", part)
+        message = f"operand {alias.operand} is {operands[alias.operand]}, which has no part {_path(alias.index)}"
+        require(operand is not None, message, part)
+        same = output is not None and operand is not None and agree(output, operand)
+        require(same, f"{output} cannot replace {operand}", part)
+
+
+def _part(shape: Shape, path: Sequence[int]) -> Shape | None:
+    for index in path:
+        if not 0 <= index < len(shape.elements):
+            return None
+        shape = shape.elements[index]
+    return shape
+
+
+def _path(path: Sequence[int]) -> str:
+    return "{" + ",".join(map(str, path)) + "}"

@@ -10,6 +10,7 @@ from typing import Any
 from hlotool.ir.shape import UNBOUNDED, Shape, scalar, token, tuple_shape
 from hlotool.ir.shape_checks import (
     agree,
+    check_aliasing,
     expect,
     in_range,
     plain,
@@ -201,6 +202,7 @@ def _start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Map
     if "calls" in attributes:
         result = attributes["calls"].root.shape
         require(agree(shape.elements[1], result), f"the computation gives {result}, not {shape.elements[1]}", "shape")
+    check_aliasing(shape, operands, attributes)
 
 
 def _update(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
@@ -251,30 +253,8 @@ def _outfeed(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: M
 
 
 def _custom_call(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
-    """Aliases name parts of the result and of the operands, of one shape."""
     check_border(opcode, shape, operands, attributes)
-    part = "attribute:output_to_operand_aliasing"
-    for alias in attributes.get("output_to_operand_aliasing", ()):
-        known = 0 <= alias.operand < len(operands)
-        require(known, f"there is no operand {alias.operand}", part)
-        output, operand = _part(shape, alias.output), _part(operands[alias.operand], alias.index)
-        require(output is not None, f"the result {shape} has no part {_path(alias.output)}", part)
-        message = f"operand {alias.operand} is {operands[alias.operand]}, which has no part {_path(alias.index)}"
-        require(operand is not None, message, part)
-        same = output is not None and operand is not None and agree(output, operand)
-        require(same, f"{output} cannot replace {operand}", part)
-
-
-def _part(shape: Shape, path: Sequence[int]) -> Shape | None:
-    for index in path:
-        if not 0 <= index < len(shape.elements):
-            return None
-        shape = shape.elements[index]
-    return shape
-
-
-def _path(path: Sequence[int]) -> str:
-    return "{" + ",".join(map(str, path)) + "}"
+    check_aliasing(shape, operands, attributes)
 
 
 COLLECTIVES: dict[str, Check] = {

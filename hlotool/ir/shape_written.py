@@ -10,6 +10,7 @@ from hlotool.ir.shape import UNBOUNDED, Shape, array, tuple_shape
 from hlotool.ir.shape_checks import (
     ShapeError,
     agree,
+    check_aliasing,
     expect,
     in_range,
     like,
@@ -186,6 +187,7 @@ def _check_state(opcode: str, shape: Shape, operands: Sequence[Shape], attribute
 
 def _check_fusion(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     expect(opcode, shape, attributes["calls"].root.shape)
+    check_aliasing(shape, operands, attributes)
 
 
 def _check_copy_start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:

@@ -4,7 +4,8 @@ A mesh is a grid of devices whose dimensions, the axes, have names; an array's d
 of parts of axes: ``'x':(2)4`` is the part of size 4 after the first 2 of the axis.  All axes that are not named
 replicate.  The text of XLA's NamedSharding: ``{mesh['x'=2,'y'=4], device_ids=([4,2]T(1,0)), [{'x'}, {'y', ?}],
 replicated={..}, unreduced={..}, manual={..}}``, ``{mesh['x'=2], replicated}``, ``{maximal_mesh[device_id=3]}``; a
-``?`` stands for axes that may still be added.
+``?`` stands for axes that may still be added, ``unreduced`` and ``manual`` alone for all axes.  Older texts write the
+names of axes without quotes.
 """
 
 from __future__ import annotations
@@ -21,14 +22,19 @@ from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["Mesh", "Piece", "ReadAxes", "ShardingValueError", "axes_grid", "read_axes"]
 
-_MAXIMAL = re.compile(r"\{\s*maximal_mesh\[\s*device_id\s*=\s*(\d{1,12})\s*\]\s*\}")
+_MAXIMAL = re.compile(
+    r"\{\s*maximal_mesh\[\s*device_id\s*=\s*(\d{1,12})\s*\]\s*(?:,\s*metadata=(\{.*\})\s*)?\}", re.DOTALL
+)
+_NAME = r"(?:'((?:[^'\\]|\\.)*)'|([A-Za-z_][\w.\-]*))"
 _MESH = re.compile(r"\{\s*mesh\[([^\[\]]*)\]\s*(?:,\s*)?")
-_AXIS = re.compile(r"\s*'((?:[^'\\]|\\.)*)'\s*=\s*(\d{1,12})\s*(?:,|$)")
-_IOTA = re.compile(r"device_ids\s*=\s*\(\s*\[([\d,\s]*)\]\s*T\s*\(([\d,\s]*)\)\s*\)\s*(?:,\s*)?")
+_AXIS = re.compile(rf"\s*{_NAME}\s*=\s*(\d{{1,12}})\s*(?:,|$)", re.ASCII)
+_IOTA = re.compile(r"device_ids\s*=\s*\(\s*\[([\d,\s]*)\]\s*(?:T\s*\(([\d,\s]*)\)\s*)?\)\s*(?:,\s*)?")
 _LISTED = re.compile(r"device_ids\s*=\s*\(([\d,\s]*)\)\s*(?:,\s*)?")
 _DIMENSIONS = re.compile(r"\[((?:\s*\{[^{}]*\}\s*,?)*)\s*\]\s*(?:,\s*)?")
 _ROW = re.compile(r"\{([^{}]*)\}")
-_PART = re.compile(r"\s*(?:'((?:[^'\\]|\\.)*)'(?:\s*:\s*\((\d{1,12})\)\s*(\d{1,12}))?|(\?))\s*(?:,|$)")
+_PART = re.compile(
+    rf"\s*(?:{_NAME}(?:\s*:\s*\((\d{{1,12}})\)\s*(\d{{1,12}}))?|(\?))\s*(?:,|$)", re.ASCII
+)
 _REST = re.compile(r"(replicated|unreduced|manual)(?:\s*=\s*\{([^{}]*)\})?\s*(?:,\s*)?")
 _METADATA = re.compile(r"metadata=(\{.*\})\s*", re.DOTALL)
 _MOST = 1 << 20
@@ -119,7 +125,7 @@ def read_axes(text: str) -> ReadAxes:
     """What the sharding of one array over named axes says; `ShardingValueError` where it is none."""
     whole = _MAXIMAL.fullmatch(text.strip())
     if whole:
-        return ReadAxes(device=int(whole.group(1)))
+        return ReadAxes(device=int(whole.group(1)), metadata=whole.group(2) or "")
     head = _MESH.match(text)
     if head is None:
         raise ShardingValueError("a sharding over named axes begins with its mesh: mesh['x'=2]")
@@ -138,9 +144,11 @@ def read_axes(text: str) -> ReadAxes:
     while rest := _REST.match(text, position, end):
         position = rest.end()
         kind, inside = rest.groups()
-        if inside is None and kind != "replicated":
-            raise ShardingValueError(f"'{kind}' lists its axes: {kind}={{'x'}}")
-        groups[kind] = _read_row(inside or "", mesh)[0]
+        everything = inside is None and kind != "replicated"
+        if everything and found:
+            raise ShardingValueError(f"'{kind}' beside dimensions lists its axes: {kind}={{'x'}}")
+        all_axes = [mesh.piece(axis) for axis, _ in mesh.axes]
+        groups[kind] = all_axes if everything else _read_row(inside or "", mesh)[0]
     metadata = _METADATA.match(text, position, end)
     position = metadata.end() if metadata else position
     if text[position:end].strip():
@@ -157,7 +165,8 @@ def _read_mesh(axes: str, text: str, position: int) -> tuple[Mesh, int]:
         found = _AXIS.match(axes, at)
         if found is None:
             raise ShardingValueError(f"an axis of a mesh is written 'x'=2, not {axes[at : at + 20].strip()}")
-        names.append((found.group(1), int(found.group(2))))
+        quoted, bare, size_text = found.groups()
+        names.append((quoted or bare or "", int(size_text)))
         at = found.end()
     if len({name for name, _ in names}) != len(names):
         raise ShardingValueError("two axes of the mesh have one name")
@@ -167,7 +176,8 @@ def _read_mesh(axes: str, text: str, position: int) -> tuple[Mesh, int]:
     iota, listed = _IOTA.match(text, position), _LISTED.match(text, position)
     devices: list[int] | None = None
     if iota:
-        sizes, order = ([int(n) for n in part.split(",") if n.strip()] for part in iota.groups())
+        sizes, order = ([int(n) for n in (part or "").split(",") if n.strip()] for part in iota.groups())
+        order = order if iota.group(2) is not None else list(range(len(sizes)))
         if sorted(order) != list(range(len(sizes))) or prod(sizes) != size:
             raise ShardingValueError("the device_ids of the mesh are no transposition of its devices")
         devices = np.arange(size).reshape(sizes).transpose(order).reshape(-1).tolist()
@@ -187,10 +197,10 @@ def _read_row(row: str, mesh: Mesh) -> tuple[list[Piece], bool]:
         found = _PART.match(row, at)
         if found is None:
             raise ShardingValueError(f"an axis is written 'x' or 'x':(1)2, not {row[at : at + 20].strip()}")
-        axis, before, size, mark = found.groups()
+        quoted, bare, before, size, mark = found.groups()
         if mark:
             is_open = True
         else:
-            pieces.append(mesh.piece(axis, int(before or 1), int(size) if size else None))
+            pieces.append(mesh.piece(quoted or bare or "", int(before or 1), int(size) if size else None))
         at = found.end()
     return pieces, is_open

@@ -235,6 +235,7 @@ ATTRIBUTES: dict[str, str] = {
     "custom_call_has_side_effect": "Whether the call must stay, though nobody reads its result.",
     "called_computations": "The computations that the function may call.",
     "padding_type": "How a convolution behind the call is padded.",
+    "conv_kind": "Which part of training the convolution is: forwards, gradient of weights or of inputs.",
     "schedule": "Where the call may stand in a schedule.",
     "api_version": "How the function is called.",
 }

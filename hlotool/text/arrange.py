@@ -41,6 +41,7 @@ DEFAULTS: dict[str, tuple[Any, ...]] = {
     "schedule": ("SCHEDULE_NONE",),
     "api_version": ("API_VERSION_ORIGINAL",),
     "padding_type": ("PADDING_INVALID",),
+    "conv_kind": ("unset",),
     "backend_config": ("",),
     "infeed_config": ("",),
     "outfeed_config": ("",),
@@ -66,7 +67,10 @@ _ORDER: dict[str, tuple[str, ...]] = {
         "output_to_operand_aliasing", "schedule", "api_version", "called_computations",
     ),
     "outfeed": ("outfeed_shape", "outfeed_config"),
-    **dict.fromkeys(("async-start", "async-update", "async-done"), ("async_execution_thread", "calls")),
+    **dict.fromkeys(
+        ("async-start", "async-update", "async-done"),
+        ("async_execution_thread", "output_to_operand_aliasing", "calls"),
+    ),
 }  # fmt: skip
 """Where the order of printing is not that of the opcode table."""
 

@@ -16,7 +16,7 @@ from hlotool.ir import (
 from hlotool.text.lexer import SyntaxFailure, did_you_mean
 from hlotool.text.recovery import find_attribute
 from hlotool.text.state import ANONYMOUS, OPERAND_NAME, POISON, State
-from hlotool.text.values import READERS
+from hlotool.text.values import READERS, read_sparsity
 
 __all__ = ["read_attributes"]
 
@@ -27,6 +27,7 @@ _LONGEST_NAME = 1000  # names that are looked for further down
 _CLOSED = re.compile(r"^\}", re.MULTILINE)
 _NO_COMMA = re.compile(r"[ \t]+([A-Za-z_][\w\-]*)\s*=[ \t]*", re.ASCII)
 _ATTRIBUTE_NAME = re.compile(r"([A-Za-z_][\w\-]*)\s*=", re.ASCII)
+_READERS = {**READERS, "sparsity": read_sparsity}  # and what is read alone, never kept
 
 
 def read_attributes(
@@ -131,7 +132,7 @@ def _read_value(state: State, opcode: str, row: Attribute, attributes: dict[str,
     elif kind == "computations":
         attributes[name] = _called_list(state, opcode, name)
     else:
-        attributes[name] = READERS[kind](cursor, row)
+        attributes[name] = _READERS[kind](cursor, row)
 
 
 def _without_comma(state: State, rows: dict[str, Attribute]) -> re.Match[str] | None:

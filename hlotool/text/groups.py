@@ -7,22 +7,23 @@ from itertools import pairwise
 from math import prod
 
 from hlotool.ir import ReplicaGroups
-from hlotool.text.lexer import Cursor, SyntaxFailure
+from hlotool.text.lexer import NAME, Cursor, SyntaxFailure
 
 __all__ = ["read_compact_groups"]
 
 _LIST = r"\d+(?:\s*,\s*\d+)*"
 _IOTA = re.compile(rf"\[({_LIST})\]\s*<=\s*\[({_LIST})\](?:T\(({_LIST})\))?", re.ASCII)
-_AXIS = r"'[^'\n]*'\s*=\s*\d+"
-_PART = r"'[^'\n]*'(?:\s*:\s*\(\s*\d+\s*\)\s*\d+)?"
+_AXIS_NAME = rf"(?:'[^'\n]*'|{NAME})"  # older texts have no quotes
+_AXIS = rf"{_AXIS_NAME}\s*=\s*\d+"
+_PART = rf"{_AXIS_NAME}(?:\s*:\s*\(\s*\d+\s*\)\s*\d+)?"
 _MESH = re.compile(
     rf"mesh\s*\[\s*({_AXIS}(?:\s*,\s*{_AXIS})*)\s*\]"
     rf"(?:\s*,\s*device_ids\s*=\s*\(\s*(?:\[({_LIST})\](?:T\(({_LIST})\))?|({_LIST}))\s*\))?"
     rf"\s*\{{\s*({_PART}(?:\s*,\s*{_PART})*)?\s*\}}",
     re.ASCII,
 )
-_ONE_AXIS = re.compile(r"'([^'\n]*)'\s*=\s*(\d+)", re.ASCII)
-_ONE_PART = re.compile(r"'([^'\n]*)'(?:\s*:\s*\(\s*(\d+)\s*\)\s*(\d+))?", re.ASCII)
+_ONE_AXIS = re.compile(rf"({_AXIS_NAME})\s*=\s*(\d+)", re.ASCII)
+_ONE_PART = re.compile(rf"({_AXIS_NAME})(?:\s*:\s*\(\s*(\d+)\s*\)\s*(\d+))?", re.ASCII)
 _MOST_DEVICES = 1 << 24
 
 
@@ -47,7 +48,7 @@ def _iota(cursor: Cursor, match: re.Match[str]) -> ReplicaGroups:
 def _mesh(cursor: Cursor, match: re.Match[str]) -> ReplicaGroups:
     """The devices of the mesh, row-major over its axes; those that differ only along the named axes, the first of
     which is the outermost, are a group.  A part ``'x':(p)s`` of an axis of n is the middle of its p by s by n/(p*s)."""
-    axes = _ONE_AXIS.findall(match.group(1))
+    axes = [(name.strip("'"), size) for name, size in _ONE_AXIS.findall(match.group(1))]
     sizes = {name: cursor.to_integer(size, match.start(1)) for name, size in axes}
     count = prod(sizes.values())
     if len(sizes) != len(axes) or count == 0:
@@ -91,7 +92,8 @@ def _mesh_devices(cursor: Cursor, match: re.Match[str], count: int) -> list[int]
 def _taken(cursor: Cursor, match: re.Match[str], sizes: dict[str, int]) -> list[tuple[str, int, int]]:
     """(axis, product of what is before the part, size of the part) of every axis that is named."""
     found = []
-    for name, before, size in _ONE_PART.findall(match.group(5) or ""):
+    for written, before, size in _ONE_PART.findall(match.group(5) or ""):
+        name = written.strip("'")
         if name not in sizes:
             raise _malformed(cursor, match, f"the mesh has no axis '{name}'")
         part = (1, sizes[name]) if not size else tuple(cursor.to_integer(t, match.start(5)) for t in (before, size))

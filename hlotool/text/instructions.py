@@ -32,6 +32,7 @@ from hlotool.text.operands import (
 )
 from hlotool.text.recovery import find_opcode
 from hlotool.text.shapes import read_known_shape
+from hlotool.text.sparse_dots import dense_operands
 from hlotool.text.state import ANONYMOUS, POISON, REQUIRED, ROWS, START, Scope, State
 
 __all__ = ["read_instruction"]
@@ -40,7 +41,7 @@ _NAMED = re.compile(rf"(?:ROOT\s+)?%?({NAME})", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_][\w\-.]*", re.ASCII)
 _ASYNC = re.compile(r"(.+)-(start|update|done)")
 _ALMOST = 0.75  # how alike a word and the opcode are that it is read as
-_THREAD_ATTRIBUTE = Attribute("async_execution_thread", "string")
+_OF_THE_START = ("async_execution_thread", "output_to_operand_aliasing")
 
 
 def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruction:
@@ -79,6 +80,8 @@ def read_instruction(state: State, scope: Scope, free: bool = False) -> Instruct
         row = OPCODES[f"async-{opcode.rpartition('-')[2]}"]
     all_known = read_attributes(state, opcode, rows, attributes)
     metadata, state.metadata = state.metadata, None
+    if "sparsity" in attributes:
+        operands = dense_operands(state, scope, operands, attributes.pop("sparsity"), span)
     if _lacks_attributes(state, opcode, row, operands, attributes, span):
         shape = shape or no_shape(state)
     if shape is None:
@@ -211,7 +214,8 @@ def _opcode(state: State) -> tuple[str, Opcode, tuple[int, int]]:
 def _sugar_attributes(opcode: str) -> tuple[str, dict[str, Attribute]]:
     """The wrapped opcode of ``<opcode>-start`` (``-update``, ``-done``) and the attributes that may follow."""
     wrapped = opcode.rpartition("-")[0]
-    return wrapped, {**ROWS[wrapped], "async_execution_thread": _THREAD_ATTRIBUTE}
+    start = ROWS["async-start"]
+    return wrapped, {**{name: start[name] for name in _OF_THE_START}, **ROWS[wrapped]}
 
 
 def _wrap(
@@ -239,14 +243,27 @@ def _wrap(
         for number, operand in enumerate(operands):
             parameter = Instruction("parameter", operand.shape, (), {"parameter_number": number}, f"param_{number}")
             inner.append(computation.add(parameter))
-        own = {k: v for k, v in attributes.items() if k not in COMMON_ATTRIBUTES}
+        wrapped = {k: v for k, v in attributes.items() if k not in COMMON_ATTRIBUTES}
+        own = {k: v for k, v in wrapped.items() if k not in _OF_THE_START or k in ROWS[opcode]}
         computation.root = computation.add(Instruction(opcode, shape.elements[1], inner, own, f"{opcode}.0"))
         state.order.append(computation)
         for key in own:
             del attributes[key]
         attributes["calls"] = computation
     else:
+        _check_wrapped(state, opcode, operands, span)
         for key in [k for k in attributes if k not in COMMON_ATTRIBUTES]:
             del attributes[key]  # the start says them
     if thread is not None:
         attributes["async_execution_thread"] = thread
+
+
+def _check_wrapped(state: State, opcode: str, operands: list[Instruction], span: tuple[int, int]) -> None:
+    """Report that an update or the end of an operation names another than was started."""
+    start = operands[0] if operands else None
+    while start is not None and start.opcode == "async-update":
+        start = start.operands[0] if start.operands else None
+    called = start.attributes.get("calls") if start is not None and start.opcode == "async-start" else None
+    if isinstance(called, Computation) and called.root.opcode != opcode and called.root.shape != POISON:
+        message = f"{start.name if start else ''} started {called.root.opcode}, not {opcode}"
+        state.cursor.report(state.cursor.diagnostic(message, *span, code="HLO0206"))

@@ -27,7 +27,7 @@ _MAYBE_SPACE = " \t\r\n\f\v/"  # what blanks and comments begin with
 _WORD = re.compile(r"%?[^\s(){}\[\],=\"]+|.", re.ASCII | re.DOTALL)
 _NAME = re.compile(rf"%?({NAME})", re.ASCII)
 _INTEGER = re.compile(r"-?\d+(?![\w.])", re.ASCII)
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"' r"|'[^'\\\r\n]*(?:\\[^\r\n][^'\\\r\n]*)*'", re.DOTALL)
 _BALANCE = re.compile(r'[{}()\[\]]|"[^"\\]*(?:\\.[^"\\]*)*("?)', re.DOTALL)
 _SWALLOWED = re.compile(r"[\r\n]\}\Z")
 _CLOSING = {"{": "}", "(": ")", "[": "]"}
@@ -210,8 +210,9 @@ class Cursor:
             raise self.unexpected("a quoted string")
         return unescape(match.group()[1:-1])
 
-    def balanced(self, what: str) -> str:
-        """The exact text of a bracketed form: brackets pair up, quoted strings are skipped."""
+    def balanced(self, what: str, lines: bool = False) -> str:
+        """The exact text of a bracketed form: brackets pair up, quoted strings are skipped; `lines`: whether its last
+        brace may be the first of a line."""
         start = self.skip()
         stack: list[str] = []
         for match in _BALANCE.finditer(self.text, start):
@@ -226,7 +227,7 @@ class Cursor:
                 raise self.fail(f"{what}: '{found}' closes nothing", match.start(), match.end(), code="HLO0106")
             if not stack:
                 value = self.text[start : match.end()]
-                if _SWALLOWED.search(value):
+                if not lines and _SWALLOWED.search(value):
                     break  # the last brace is the one that ends the computation
                 self.position = match.end()
                 return value

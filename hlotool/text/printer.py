@@ -17,6 +17,7 @@ from hlotool.ir import (
     Computation,
     HloError,
     Instruction,
+    Literal,
     Module,
     Verbatim,
     row_major,
@@ -127,6 +128,8 @@ def print_instruction(instruction: Instruction, options: PrintOptions = _DEFAULT
     for name, value in instruction.attributes.items():
         if name in inside or name.startswith(WRITTEN):
             continue
+        if name == "calls" and options.nested and opcode in ("async-update", "async-done"):
+            continue  # the start has the body in place
         row = rows.attribute(name)
         if isinstance(value, Verbatim) and name not in COMMON_ATTRIBUTES:
             text += f", {name}={value.text}"
@@ -202,11 +205,19 @@ def _value(row: Attribute, value: Any, options: PrintOptions, indent: str = "") 
         words = [f"\n{indent}{_body(c, options, indent)}" if options.nested else sign + c.name for c in called]
         return f"{{{', '.join(words)}}}" if row.kind == "computations" else words[0]
     if row.kind == "literal":
-        shape = value.shape  # a brace after a shape without layout would be read as its layout
-        if shape.is_array and shape.layout is None:
-            shape = shape.with_layout(row_major(shape.rank))
-        return f"{print_shape(shape)} {print_literal(value, options.elide_above, options.xla)}"
+        return _typed_literal(value, options)
     raise HloError(f"attribute '{row.name}' has no text form")
+
+
+def _typed_literal(value: Literal, options: PrintOptions) -> str:
+    """A literal after its shape; of a tuple those of its elements, in parentheses."""
+    if value.shape.is_tuple:
+        inside = ", ".join(_typed_literal(element, options) for element in value.elements)
+        return f"( {inside} )" if options.xla else f"({inside})"
+    shape = value.shape  # a brace after a shape without layout would be read as its layout
+    if shape.layout is None:
+        shape = shape.with_layout(row_major(shape.rank))
+    return f"{print_shape(shape)} {print_literal(value, options.elide_above, options.xla)}"
 
 
 def _header_value(row: Attribute, value: Any, options: PrintOptions) -> str:

@@ -17,7 +17,7 @@ ARRAY = r"[a-z][a-z0-9_]*\[[^\[\](){}]*\](?:\{\s*[\d:][^{}]*\})?"
 
 _ARRAY = re.compile(ARRAY, re.ASCII)
 _HEAD = re.compile(rf"([A-Za-z][A-Za-z0-9_]*){SPACE}\[", re.ASCII)
-_DIMENSION = re.compile(r"(<=\s*)?(-?\d+)|(\?)", re.ASCII)
+_DIMENSION = re.compile(r"(\??\s*<=\s*)?(-?\d+)|(\?)", re.ASCII)
 _LAYOUT = re.compile(rf"{SPACE}\{{(?={SPACE}[\d:])")
 _ONE = re.compile(r"\(\s*(\w+)\s*\)", re.ASCII)
 _SPLIT = re.compile(r"\(\s*(\d+)\s*:\s*(\d+(?:\s*,\s*\d+)*)\s*\)", re.ASCII)

@@ -31,6 +31,7 @@ ANONYMOUS = "\0"
 ROWS: dict[str, dict[str, Attribute]] = {
     name: {**COMMON_ATTRIBUTES, **{a.name: a for a in row.attributes}} for name, row in OPCODES.items()
 }
+ROWS["dot"]["sparsity"] = Attribute("sparsity", "sparsity")  # of older texts: see `hlotool.text.sparse_dots`
 REQUIRED: dict[str, tuple[str, ...]] = {
     name: tuple(a.name for a in row.attributes if a.required and a.name not in ("parameter_number", "literal"))
     for name, row in OPCODES.items()

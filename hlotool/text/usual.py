@@ -43,6 +43,7 @@ _METADATA = re.compile(
 _COMMENT = re.compile(r"/\*[^*]*+\*/")
 _TYPED = re.compile(rf"[ \t]*({ARRAY})[ \t]+%?({NAME})(?:,|\Z)", re.ASCII)
 _LONGEST = 1000  # characters of attributes that are remembered
+_ELSEWHERE = ("control-predecessors", "sparsity=")  # what does more than to give an attribute
 _OWN = {"parameter": "parameter_number", "constant": "literal"}  # what their parentheses hold
 
 
@@ -147,7 +148,7 @@ def remember(state: State, match: re.Match[str], instruction: Instruction) -> No
         if found is None or tail.find(", metadata={") != cut:
             return
         rest, tail = tail[found.end() :], tail[:cut]
-    if opcode != match[4] or len(match[6]) > _LONGEST or "control-predecessors" in match[6]:
+    if opcode != match[4] or len(match[6]) > _LONGEST or any(word in match[6] for word in _ELSEWHERE):
         return
     attributes = {key: value for key, value in instruction.attributes.items() if key != _OWN.get(opcode)}
     if any(name not in tail + (rest or "") for name in REQUIRED[opcode]):

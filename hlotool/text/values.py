@@ -9,10 +9,12 @@ from typing import Any
 from hlotool.ir import (
     Aliasing,
     Attribute,
+    Literal,
     Metadata,
     ReplicaGroups,
     Shape,
     Verbatim,
+    tuple_shape,
 )
 from hlotool.text.groups import read_compact_groups
 from hlotool.text.lexer import NAME, Cursor, SyntaxFailure, did_you_mean, unescape
@@ -20,7 +22,7 @@ from hlotool.text.literals import read_literal
 from hlotool.text.shapes import read_shape
 from hlotool.text.windows import read_dim_labels, read_padding, read_slice, read_window
 
-__all__ = ["READERS", "read_aliasing", "read_map", "read_metadata"]
+__all__ = ["READERS", "read_aliasing", "read_map", "read_metadata", "read_sparsity"]
 
 _INTS = re.compile(r"\{([\d,\s-]*)\}", re.ASCII)
 _WORDS = re.compile(r"\{\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)?\s*\}", re.ASCII)
@@ -112,9 +114,10 @@ def _word(cursor: Cursor, row: Attribute) -> str:
     match = _WORD.match(cursor.text, cursor.skip())
     if match is None:
         raise cursor.unexpected(f"a word for '{row.name}'")
-    _check_choice(cursor, row, match.group(), match.start())
+    word = match.group().lower() if row.name == "distribution" else match.group()  # which XLA reads in any case
+    _check_choice(cursor, row, word, match.start())
     cursor.position = match.end()
-    return match.group()
+    return word
 
 
 _LISTED = re.compile(r"[^\s,{}]+")
@@ -179,8 +182,20 @@ def _shapes(cursor: Cursor, row: Attribute) -> tuple[Shape, ...]:
     return tuple(found)
 
 
-def _literal(cursor: Cursor, row: Attribute) -> Any:
-    return read_literal(cursor, read_shape(cursor))
+def _literal(cursor: Cursor, row: Attribute) -> Literal:
+    """A shape and its literal; of a tuple, in parentheses, those of its elements."""
+    if not cursor.peek("("):
+        return read_literal(cursor, read_shape(cursor))
+    depth = cursor.depth
+    cursor.deeper()
+    cursor.expect("(")
+    elements: list[Literal] = []
+    while not cursor.accept(")"):
+        if elements:
+            cursor.expect(",", f"or ')' in '{row.name}'")
+        elements.append(_literal(cursor, row))
+    cursor.depth = depth
+    return Literal(tuple_shape([element.shape for element in elements]), elements=tuple(elements))
 
 
 def read_aliasing(cursor: Cursor, row: Attribute) -> tuple[Aliasing, ...]:
@@ -253,12 +268,16 @@ def read_metadata(cursor: Cursor, row: Attribute | None = None) -> Metadata:
             if quoted is None and (key != "profile_type" or other is None):
                 raise _metadata(cursor, f"'{key}' wants a quoted string", match)
             found[key] = other if quoted is None else unescape(quoted)
+        elif key == "preserve_layout":
+            if other not in ("true", "false"):
+                raise _metadata(cursor, f"'{key}' wants true or false", match)
+            found[key] = other == "true"
         elif key in _META_NUMBER:
             if number is None:
                 raise _metadata(cursor, f"'{key}' wants a number", match)
             found[key] = cursor.to_integer(number, match.start(3))
         else:
-            hint = did_you_mean(key, (*_META_TEXT, *_META_NUMBER))
+            hint = did_you_mean(key, (*_META_TEXT, *_META_NUMBER, "preserve_layout"))
             raise cursor.fail(f"metadata: unknown key '{key}'", match.start(1), match.end(1), hint, code="HLO0134")
         position = match.end()
     cursor.position = position
@@ -273,8 +292,49 @@ def read_metadata(cursor: Cursor, row: Attribute | None = None) -> Metadata:
 def _verbatim(cursor: Cursor, row: Attribute) -> Verbatim:
     if cursor.text[cursor.skip() : cursor.position + 1] not in ("{", "[", "("):
         raise cursor.unexpected(f"the value of '{row.name}' in brackets")
-    return Verbatim(cursor.balanced(row.name))
+    start = cursor.position
+    value = cursor.balanced(row.name, lines=row.name == "origin_recovery_table")
+    form = _FORMS.get(row.name)
+    if form is not None and form[0].fullmatch(value) is None:
+        raise cursor.fail(f"'{row.name}' wants a form such as {form[1]}", start, cursor.position)
+    return Verbatim(value)
 
+
+_LIMIT = rf"(?:atol|rtol|ulps)\s*=\s*(?:{_FLOAT.pattern})"
+_DONOR = r"\(\s*\d+\s*,\s*\{\s*(?:\d+\s*(?:,\s*\d+\s*)*)?\}\s*\)"
+_STATISTIC = rf"{NAME}\s*=\s*(?:{_FLOAT.pattern})"
+_FORMS = {
+    "result_accuracy": (
+        re.compile(
+            r"\{\s*(?:mode\s*=\s*(?:default|highest)|tolerance\s*=\s*\{"
+            rf"\s*(?:{_LIMIT}\s*(?:,\s*{_LIMIT}\s*)*)?\}})\s*\}}", re.ASCII | re.IGNORECASE,
+        ),
+        "{mode=highest} or {tolerance={atol=0,rtol=1e-6,ulps=2}}",
+    ),
+    "buffer_donor": (re.compile(rf"\{{\s*(?:{_DONOR}\s*(?:,\s*{_DONOR}\s*)*)?\}}", re.ASCII), "{ (0, {}), (1, {0}) }"),
+    "statistics": (
+        re.compile(rf"\{{\s*(?:visualizing_index\s*=\s*-?\d+\s*(?:,\s*{_STATISTIC}\s*)*)?\}}", re.ASCII),
+        "{visualizing_index=0,stat=1.5}",
+    ),
+}  # fmt: skip
+"""What is kept as it is written and has a simple form: the form, and an example of it."""
+
+
+def read_sparsity(cursor: Cursor, row: Attribute) -> tuple[tuple[int, int], ...]:
+    """``L.1@2:4_R.0@2:4``: sides of a dot (0, 1), and the dimensions along which two in four elements are stored."""
+    match = cursor.match(_SPARSITY)
+    if match is None:
+        raise cursor.unexpected(f"the value of '{row.name}', such as L.1@2:4")
+    found = []
+    for side, dimension, stored, of in _SPARSE_SIDE.findall(match.group()):
+        if (stored, of) != ("2", "4"):
+            raise cursor.fail(f"only 2:4 has a meaning in '{row.name}', not {stored}:{of}", match.start(), match.end())
+        found.append(("LR".index(side), cursor.to_integer(dimension, match.start())))
+    return tuple(found)
+
+
+_SPARSE_SIDE = re.compile(r"([LR])\.(\d+)@(\d+):(\d+)", re.ASCII)
+_SPARSITY = re.compile(rf"{_SPARSE_SIDE.pattern}(?:_{_SPARSE_SIDE.pattern})*", re.ASCII)
 
 READERS: dict[str, Callable[[Cursor, Attribute], Any]] = {
     "aliasing": read_aliasing,

@@ -132,6 +132,8 @@ def write_metadata(metadata: Metadata) -> str:
         parts.append(f"profile_type={metadata.profile_type if bare else write_string(metadata.profile_type)}")
     if metadata.deduplicated_name:
         parts.append(f"deduplicated_name={write_string(metadata.deduplicated_name)}")
+    if metadata.preserve_layout:
+        parts.append("preserve_layout=true")
     if metadata.scheduling_name:
         parts.append(f"scheduling_name={write_string(metadata.scheduling_name)}")
     if metadata.stack_frame_id:

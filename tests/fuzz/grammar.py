@@ -93,7 +93,10 @@ class Generator:
                 values[row.name] = make(self.rng, row, len(operands))
         if "channel_id" not in values or not values.get("replica_groups", ReplicaGroups(())).groups:
             values.pop("use_global_device_ids", None)  # which needs both
-        return self.finish(self.builder.add(opcode, shape, operands, values))
+        made = self.builder.add(opcode, shape, operands, values)
+        if opcode == "fusion" and not (operands and made.shape.compatible(operands[0].shape)):
+            made.attributes.pop("output_to_operand_aliasing", None)
+        return self.finish(made)
 
     def finish(self, instruction: Instruction) -> Instruction:
         """Give an instruction a name, a layout, and what any instruction can have."""

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 from hlotool.codegen.llvm.math.elements import kind
+from hlotool.codegen.llvm.math.vector import flushes
 from hlotool.codegen.llvm.values import Vector, where
 from hlotool.ir import Computation, Instruction, byte_size, element_type
 from hlotool.lazy_dataclass import dataclass
@@ -18,13 +19,15 @@ from hlotool.lazy_dataclass import dataclass
 __all__ = ["Key", "emit_key", "key_bits", "recognise"]
 
 _INFINITY = {"bf16": 0x7F80, "f16": 0x7C00, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
+_SMALLEST_NORMAL = {"bf16": 0x80, "f32": 0x800000, "f64": 0x10000000000000}  # of those that a comparison flushes
 
 _MOVES = ("bitcast", "copy", "reshape")
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Compare operand number `operand`; `canonical`: zeros are equal, and NaNs are equal and greatest."""
+    """Compare operand number `operand`; `canonical`: zeros are equal, and NaNs are equal and greatest; subnormal
+    numbers are zeros where denormals are flushed."""
 
     operand: int
     element_type: str
@@ -50,10 +53,15 @@ def emit_key(key: Key, x: Vector) -> Vector:
         case "float":
             if key.canonical:
                 size, infinity = x & (top - 1), _INFINITY[key.element_type]
-                x = where(size.eq(0), 0, x)
+                x = where(size.compare("ult", _least(key.element_type, x)), 0, x)
                 x = where(size.compare("ugt", infinity), infinity + 1, x)
             x = x ^ (x.ashr(bits - 1) | top)
     return ~x if key.descending else x
+
+
+def _least(element_type: str, x: Vector) -> int:
+    """The bits of the smallest number that a comparison takes for another than zero."""
+    return _SMALLEST_NORMAL.get(element_type, 1) if flushes(x.f.unit) else 1
 
 
 def recognise(comparator: Computation) -> tuple[Key, ...]:

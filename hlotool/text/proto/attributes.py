@@ -162,6 +162,8 @@ def _convolution(message: Message, values: Values, operands: list[Instruction]) 
     for name in ("feature_group_count", "batch_group_count"):
         if message.number(name) not in (0, 1):
             values[name] = message.number(name)
+    if message.word("conv_kind") != "CONVOLUTION_KIND_UNSET":
+        values["conv_kind"] = message.word("conv_kind").removeprefix("CONVOLUTION_KIND_").lower()
     _precision(message, values)
 
 
@@ -369,6 +371,8 @@ def _domain(message: Message, values: Values, operands: list[Instruction]) -> No
 def _async(message: Message, values: Values, operands: list[Instruction]) -> None:
     if message.text("async_execution_thread") not in ("", "main"):
         values["async_execution_thread"] = message.text("async_execution_thread")
+    if message.text("opcode") == "async-start":
+        _aliasing(message, values)
 
 
 def _sort(message: Message, values: Values, operands: list[Instruction]) -> None:

@@ -91,8 +91,8 @@ ProgramShapeProto: 1 parameters ShapeProto*; 2 result ShapeProto; 3 parameter_na
 OpMetadata: 1 op_type string; 2 op_name string; 3 source_file string; 4 source_line int32;
     5 profile_type enum:ProfileType*; 8 size_of_generated_code_in_bytes int64;
     9 size_of_memory_working_set_in_bytes int64; 10 profile_info OpMetadata.ProfileInfo; 12 deduplicated_name string;
-    15 stack_frame_id int32; 16 scheduling_name string; 17 source_end_line int32; 18 source_column int32;
-    19 source_end_column int32; 20 metadata_payload Payload
+    13 preserve_layout bool; 15 stack_frame_id int32; 16 scheduling_name string; 17 source_end_line int32;
+    18 source_column int32; 19 source_end_column int32; 20 metadata_payload Payload
 OpMetadata.ProfileInfo: 1 profile_type enum:ProfileType*; 2 relative_speedup double;
     3 profile_source enum:ProfileSource; 4 compilation_event enum:CompilationEvent;
     5 profile_generation_strategy enum:ProfileGenerationStrategy

@@ -141,6 +141,7 @@ def read_metadata(message: Message) -> Metadata | None:
         message.text("deduplicated_name"),
         message.text("scheduling_name"),
         message.number("stack_frame_id"),
+        message.flag("preserve_layout"),
     )
     return None if found == Metadata() else found
 

@@ -8,7 +8,7 @@ Minimax fits by Remez exchange in extended precision.
 from __future__ import annotations
 
 from hlotool.codegen.llvm.math.exp import LOG2_E, SINGLE, power_of_two, scaled_exponential
-from hlotool.codegen.llvm.math.vector import fma, horner, product_error
+from hlotool.codegen.llvm.math.vector import flushes, fma, horner, product_error
 from hlotool.codegen.llvm.values import Vector, where
 
 __all__ = ["erf"]
@@ -21,6 +21,8 @@ _SMALL = {
         -1.6502740422726452e-07, 1.566678870577921e-08, -1.5197311491304074e-09, 1.2314815549209208e-10,
     ),
 }  # fmt: skip
+_SLOPE = 1.1283791670955126  # 2 / sqrt(pi)
+_SCALE = {"float": (2.0**32, 2.0**-32), "double": (2.0**64, 2.0**-64)}
 _LOG_ERFC = (-0.0004403356, -1.1266867, -0.6388145, -0.10252481, 0.021559749, -0.0028782592, 0.00017933507)
 _LN2 = 0.6931472  # the nearest f32, which is 2^-29 off
 _SCALED_ERFC = (
@@ -34,6 +36,9 @@ def erf(x: Vector) -> Vector:
     a = x.fabs()
     z = x * x
     small = fma(x, horner(z, _SMALL[x.element]), x)
+    if flushes(x.f.unit) and not x.f.unit.instructions.fma:  # of tiny numbers the product alone is flushed
+        up, down = _SCALE[x.element]
+        small = where(a.lt(down), x * up * _SLOPE * down, small)
     large = _large_single(a) if x.element == "float" else _large_double(a)
     return where(a.lt(1.0), small, large.copysign(x))
 

@@ -16,6 +16,7 @@ from hlotool.codegen.llvm.math.vector import (
     any_lane,
     exact_fma,
     exponent_bias,
+    flushes,
     fma,
     horner,
     mantissa_bits,
@@ -138,6 +139,14 @@ def rsqrt(x: Vector) -> Vector:
     """1 / sqrt(x) by a last Newton step in extra precision, from AVX-512's estimate of 14 bits where there is one."""
     if x.element == "float" and not x.f.unit.instructions.fma:
         return (1.0 / x.cast("fpext", "double").sqrt()).cast("fptrunc", "float")
+    if flushes(x.f.unit) and not x.f.unit.instructions.fma:  # the low half of a tiny number is flushed
+        tiny = x.lt(2.0**-900)
+        y = _rsqrt(where(tiny, x * 2.0**200, x))
+        return where(tiny, y * 2.0**100, y)
+    return _rsqrt(x)
+
+
+def _rsqrt(x: Vector) -> Vector:
     y = avx512.rsqrt_estimate(x) if avx512.fits(x) else 1.0 / x.sqrt()
     if avx512.fits(x) and x.element == "double":  # (1 - e)^(-1/2) = 1 + e/2 + 3/8 e^2: to 41 bits
         e = exact_fma(-(x * y), y, 1.0)

@@ -10,7 +10,7 @@ from hlotool.codegen.llvm.values import Bool, Struct, Vector, operand
 from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
 __all__ = [
-    "any_lane", "exact_fma", "exponent_bias", "fma", "horner", "keeps_excess", "mantissa_bits", "outlined",
+    "any_lane", "exact_fma", "exponent_bias", "flushes", "fma", "horner", "keeps_excess", "mantissa_bits", "outlined",
     "outlined_many", "product_error",
 ]  # fmt: skip
 
@@ -66,6 +66,11 @@ def any_lane(mask: Vector) -> Bool:
 def keeps_excess(unit: Unit, element_type: str) -> bool:
     """Whether values of this type may stay unrounded f32 in registers."""
     return unit.machine is not None and unit.machine.numerics.excess_precision and element_type in ("f16", "bf16")
+
+
+def flushes(unit: Unit) -> bool:
+    """Whether arithmetic takes subnormal numbers for zeros."""
+    return unit.machine is not None and unit.machine.numerics.flush_denormals
 
 
 def outlined(name: str, arguments: Sequence[Vector], body: Callable[..., Vector], cold: bool = False) -> Vector:
