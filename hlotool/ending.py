@@ -6,8 +6,10 @@ from __future__ import annotations
 import atexit
 import gc
 import io
-from collections.abc import Iterator
-from types import GeneratorType
+import sys
+from collections.abc import Iterable
+from itertools import compress
+from types import GeneratorType, ModuleType
 
 __all__ = ["end_quickly"]
 
@@ -29,13 +31,39 @@ def _end() -> None:
     except Exception:  # objects of others are in any state in the end
         return
     if nobody_waits:
+        _keep_modules()
         gc.freeze()
 
 
-def _with_finalisers() -> Iterator[object]:
+class _Kept:
+    """A module for those who look for it by its name; Python takes it for none, and empties none but modules."""
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: ModuleType) -> None:
+        object.__setattr__(self, "_module", module)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._module, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(self._module, name, value)
+
+
+def _keep_modules() -> None:
+    """Have the modules of `_HOMES` stay as they are when Python empties all modules."""
+    kept: list[object] = []
+    kept.append(kept)  # a cycle, which nobody collects
+    for name, module in [*sys.modules.items()]:
+        if isinstance(module, ModuleType) and _is_at_home(name):
+            kept.append(module)
+            sys.modules[name] = _Kept(module)  # type: ignore[assignment]
+
+
+def _with_finalisers() -> Iterable[object]:
     objects = gc.get_objects()
     kinds = {kind for kind in set(map(type, objects)) if any("__del__" in vars(base) for base in kind.__mro__)}
-    return (one for one in objects if type(one) in kinds)
+    return compress(objects, map(kinds.__contains__, map(type, objects)))
 
 
 def _is_harmless(one: object) -> bool:

@@ -63,6 +63,33 @@ def test_a_process_ends_without_a_word() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+_LOOKS = """
+import atexit, sys
+def look():
+    import jax.numpy as jnp
+    from jax import lax
+    sys.modules["jax"].seen = jnp.float32.__name__
+    print(lax.__name__, sys.modules["jax.numpy"].float32 is jnp.float32, jax.seen)
+atexit.register(look)
+import jax
+print(jax.jit(lambda x: x + 1)(1.0))
+"""
+
+
+def test_modules_are_there_until_the_end() -> None:
+    done = python(_LOOKS)
+    assert (done.stdout.splitlines()[1:], done.stderr) == (["jax.lax True float32"], "")
+
+
+def test_operations_of_mhlo_are_loaded_for_those_who_use_them() -> None:
+    text = (
+        "import sys, jax; jax.jit(lambda x: x + 1)(1.0); print('jaxlib.mlir.dialects._mhlo_ops_gen' in sys.modules); "
+        "from jax._src.lib.mlir import dialects; print(dialects.mhlo.AbsOp.OPERATION_NAME)"
+    )
+    done = python(text)
+    assert (done.stdout.splitlines(), done.stderr) == (["False", "mhlo.abs"], "")
+
+
 _REFUSED = """
 import jax, numpy as np
 def call(x):

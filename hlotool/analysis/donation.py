@@ -19,7 +19,7 @@ __all__ = ["NOTHING_DONATED", "Donate", "Donation", "buffer_donors", "donation_o
 Donate: TypeAlias = Sequence[int] | Literal["declared"]
 """What a caller donates: parameters by number, or those that the module declares."""
 
-_DONOR = re.compile(r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)")
+_DONOR = r"\(\s*(\d+)\s*,\s*\{([\d,\s]*)\}\s*\)"
 
 _Index: TypeAlias = tuple[int, ...]
 
@@ -99,7 +99,7 @@ def buffer_donors(module: Module) -> set[tuple[int, _Index]]:
     """The arguments that ``buffer_donor`` names: parameter numbers, and indices into them."""
     value = module.attributes.get("buffer_donor")
     text = value.text if isinstance(value, Verbatim) else ""
-    found = _DONOR.findall(text)
+    found = re.findall(_DONOR, text)
     return {(int(number), tuple(int(n) for n in inside.replace(" ", "").split(",") if n)) for number, inside in found}
 
 

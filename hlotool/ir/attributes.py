@@ -21,7 +21,7 @@ __all__ = [
     "WindowDimension",
 ]
 
-_ITEM = re.compile(r'(\w+)=(?:"([^"]*)"|(\d+))', re.ASCII)
+_ITEM = r'(?a)(\w+)=(?:"([^"]*)"|(\d+))'
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Metadata:
     def read(cls, text: str) -> Metadata:
         """From items of the usual form, ``op_name="a" source_line=3``: strings without escapes, numbers."""
         items: dict[str, Any] = {}
-        for key, quoted, number in _ITEM.findall(text):
+        for key, quoted, number in re.findall(_ITEM, text):
             items[key] = int(number) if number else quoted
         return cls(**items)
 

@@ -25,7 +25,7 @@ __all__ = [
     "line_starts",
 ]
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = r"\r\n|\r|\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Location:
 def line_starts(text: str) -> list[int]:
     """Where the lines of a text start; they end in a line feed, a carriage return, or both."""
     if "\r" in text:
-        return [0, *(m.end() for m in _LINE_END.finditer(text))]
+        return [0, *(m.end() for m in re.finditer(_LINE_END, text))]
     return [0, *accumulate(len(line) + 1 for line in text.split("\n")[:-1])]
 
 

@@ -18,7 +18,7 @@ import re
 import struct
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -273,19 +273,24 @@ def compiler_identity() -> Mapping[str, str]:
     import numpy as np
 
     root = str(Path(__file__).parents[1])
-    files = hashlib.sha256(repr(sorted(_sources(root))).encode()).hexdigest()
+    files = hashlib.sha256("\n".join(sorted(_sources(root))).encode()).hexdigest()
     numpy = np.__version__
     return {"hlotool": __version__, "folder": root, "sources": files, "llvmlite": llvmlite.__version__, "numpy": numpy}
 
 
-def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                status = entry.stat()
-                yield entry.path, status.st_size, status.st_mtime_ns
-            elif entry.name != "__pycache__" and entry.is_dir():
-                yield from _sources(entry.path)
+def _sources(root: str) -> list[str]:
+    """The path of every file of Python in a folder, with its size and the time when it was written."""
+    found, folders = [], [root]
+    for folder in folders:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.endswith(".py"):
+                    status = entry.stat()
+                    found.append(f"{entry.path} {status.st_size} {status.st_mtime_ns}")
+                elif name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
+    return found
 
 
 def pack(parts: Sequence[bytes]) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -83,4 +84,6 @@ def load(objects: Sequence[bytes], symbols: Mapping[str, int] | None = None) -> 
 def _linker() -> binding.orcjit.LLJIT:
     from llvmlite import binding
 
-    return binding.create_lljit_compiler(target_machine(host()), use_jit_link=True, suppress_errors=True)
+    # What the processor has is for those who make code: LLVM takes longer over its list than over all else here.
+    plain = replace(host(), cpu="", features="")
+    return binding.create_lljit_compiler(target_machine(plain, quick=True), use_jit_link=True, suppress_errors=True)

@@ -15,10 +15,10 @@ and fro around a compilation, for others may be under way, and LLVM takes each s
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from hlotool.codegen.machine import Machine, host
@@ -82,9 +82,9 @@ def pointer_bits(machine: Machine) -> int:
 
 
 @cache
-def _idle(machine: Machine, quick: bool) -> SimpleQueue[binding.TargetMachine]:
-    """Target machines that no thread is using."""
-    return SimpleQueue()
+def _idle(machine: Machine, quick: bool) -> deque[binding.TargetMachine]:
+    """Target machines that no thread is using.  (Appending to a deque and taking from it need no lock.)"""
+    return deque()
 
 
 @contextmanager
@@ -92,13 +92,13 @@ def emitter(machine: Machine, quick: bool = False) -> Iterator[binding.TargetMac
     """A target machine for one thread.  Making one, and its table of the processor's features, takes a millisecond."""
     idle = _idle(machine, quick)
     try:
-        found = idle.get_nowait()
-    except Empty:
+        found = idle.popleft()
+    except IndexError:
         found = target_machine(machine, quick)
     try:
         yield found
     finally:
-        idle.put(found)
+        idle.append(found)
 
 
 @contextmanager

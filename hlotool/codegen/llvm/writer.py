@@ -37,7 +37,7 @@ define internal ptr @{name}(ptr %args) nounwind {{
 entry:
   ret ptr @{name}.state
 }}"""
-_STATE = re.compile(_VARIABLE.format(name=r"([\w.]+)", first="([0-9]+)").replace("(ptr %args)", r"\(ptr %args\)"))
+_STATE = _VARIABLE.format(name=r"([\w.]+)", first="([0-9]+)").replace("(ptr %args)", r"\(ptr %args\)")
 
 
 def with_variables(text: str, place: Callable[[int], str]) -> str:
@@ -48,7 +48,7 @@ def with_variables(text: str, place: Callable[[int], str]) -> str:
     def elsewhere(found: re.Match[str]) -> str:
         return f"define internal ptr @{found[1]}(ptr %args) nounwind {{\n{place(int(found[2]))}\n}}"
 
-    return _STATE.sub(elsewhere, text)
+    return re.sub(_STATE, elsewhere, text)
 
 
 class Unit:

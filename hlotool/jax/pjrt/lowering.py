@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeAlias
 
+from hlotool.jax.pjrt.mhlo import register_dialect
 from hlotool.jax.pjrt.table import PjrtError
 from hlotool.lazy_dataclass import dataclass
 
@@ -156,14 +157,14 @@ _READER = _Reader()
 def _context() -> Any:
     from jax._src.interpreters.mlir import upstream_dialects
     from jaxlib.mlir import ir
-    from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+    from jaxlib.mlir.dialects import chlo, sdy, stablehlo
 
     context = ir.Context()
     context.enable_multithreading(False)  # its threads would be those of one program, and gone after a fork
     context.append_dialect_registry(upstream_dialects)  # `func` is one
     stablehlo.register_dialect(context)
     chlo.register_dialect(context)
-    mhlo.register_mhlo_dialect(context)
+    register_dialect(context)
     sdy.register_dialect(context)
     return context
 

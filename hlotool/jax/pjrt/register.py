@@ -15,6 +15,7 @@ from hlotool.jax.pjrt.executables import executable_functions
 from hlotool.jax.pjrt.extensions import extensions
 from hlotool.jax.pjrt.fallback import lowered_cost
 from hlotool.jax.pjrt.lowering import CALLBACKS
+from hlotool.jax.pjrt.mhlo import leave_out_operations
 from hlotool.jax.pjrt.table import Function, capsule
 
 __all__ = ["register"]
@@ -29,6 +30,7 @@ def register() -> None:
     from jaxlib import _jax
 
     end_quickly()
+    leave_out_operations()
     xla_bridge._nonexperimental_plugins.add(NAME)
     xla_bridge.register_plugin(NAME, c_api=capsule(_functions, extensions), options=_options)
     compiler.backend_compile_and_load = CALLBACKS.noted(compiler.backend_compile_and_load)

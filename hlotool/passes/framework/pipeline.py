@@ -38,7 +38,7 @@ __all__ = ["PipelineError", "carried_pipeline", "carry_pipeline", "parse_pipelin
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _SPACE = re.compile(r"\s*")
-_CARRIED = re.compile(r"^// pipeline:(.*)$", re.MULTILINE)
+_CARRIED = r"(?m)^// pipeline:(.*)$"
 _FIXPOINT_OPTIONS = {"limit": PassOption("limit", int, 25)}
 
 
@@ -77,7 +77,7 @@ def carry_pipeline(text: str, pipeline: Pipeline) -> str:
 
 def carried_pipeline(text: str) -> str | None:
     """The text of the pipeline that a module carries ahead of its header; None where it carries none."""
-    found = _CARRIED.search(text.partition("HloModule")[0])
+    found = re.search(_CARRIED, text.partition("HloModule")[0])
     return None if found is None else found.group(1).strip()
 
 

@@ -16,11 +16,10 @@ from hlotool.text.proto.wire import decode
 __all__ = ["Snapshot", "looks_binary", "looks_onnx", "looks_text", "read_binary", "read_text"]
 
 _MODULE, _PROTO, _SNAPSHOT, _UNOPTIMIZED = "HloModuleProto", "HloProto", "HloSnapshot", "HloUnoptimizedSnapshot"
-_FIRST_KEY = re.compile(
-    r"\s*(?:#[^\n]*\s*)*(?:(hlo|hlo_module|arguments|result|partitions|computations)\s*:?\s*[{<]"
+_FIRST_KEY = (
+    r"(?a)\s*(?:#[^\n]*\s*)*(?:(hlo|hlo_module|arguments|result|partitions|computations)\s*:?\s*[{<]"
     r"\s*(?:#[^\n]*\s*)*(?:[a-z_0-9]+\s*:?\s*[{<]|[a-z_0-9]+\s*:(?!\s*[a-z0-9]+\[)|[}>])"
-    r"|(name|entry_computation_name|execution_platform|id|entry_computation_id|version)\s*:\s*[\"'\d])",
-    re.ASCII,
+    r"|(name|entry_computation_name|execution_platform|id|entry_computation_id|version)\s*:\s*[\"'\d])"
 )
 _HOLDERS = {
     "hlo": _SNAPSHOT, "arguments": _SNAPSHOT, "result": _SNAPSHOT, "execution_platform": _SNAPSHOT,
@@ -118,7 +117,7 @@ def looks_onnx(data: bytes) -> bool:
 
 def looks_text(text: str) -> bool:
     """Whether the text begins like one of the messages in text form."""
-    return _FIRST_KEY.match(text) is not None
+    return re.match(_FIRST_KEY, text) is not None
 
 
 # ---- reading
@@ -148,7 +147,7 @@ def read_text(text: str, file: str) -> Snapshot:
     def where(at: int) -> Location:
         return cursor.location(at, at + 1)
 
-    match = _FIRST_KEY.match(text)
+    match = re.match(_FIRST_KEY, text)
     kind = _HOLDERS.get((match[1] or match[2]) if match else "", _MODULE)
 
     def parse() -> Message:

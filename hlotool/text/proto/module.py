@@ -16,7 +16,7 @@ from hlotool.text.proto.values import read_shape
 __all__ = ["build_module"]
 
 _NAME = re.compile(NAME, re.ASCII)
-_STRANGE = re.compile(r"[^A-Za-z0-9_.\-]", re.ASCII)
+_STRANGE = r"[^A-Za-z0-9_.\-]"
 _ALIAS_KINDS = {"MAY_ALIAS": "may-alias", "MUST_ALIAS": "must-alias", "UNDEFINED_ALIAS": None}
 _LOW = (1 << 32) - 1
 
@@ -62,7 +62,7 @@ def _identifier(name: str) -> str:
     """A name that HLO text can hold: other characters become underscores."""
     if _NAME.fullmatch(name):
         return name
-    name = _STRANGE.sub("_", name)
+    name = re.sub(_STRANGE, "_", name)
     return name if _NAME.fullmatch(name) else f"_{name}"
 
 
