@@ -458,7 +458,7 @@ def _frame(
 def _clear(write: Ptr, count: int, stored: Element, arithmetic: Arithmetic) -> None:
     """Clear `count` scalars."""
     trips, rest = divmod(count, arithmetic.lanes)
-    size, zero = arithmetic.lanes * stored.size, zeros(write.f, arithmetic.type, arithmetic.lanes)
+    size, zero = arithmetic.lanes * stored.size, zeros(write.f, stored.storage, arithmetic.lanes)
     at_once = trips if trips <= _STRAIGHT else 1  # a loop takes LLVM as long as some twenty stores
     if trips:
         loop = begin_loop(write.f, 0, trips, at_once, write)
@@ -467,7 +467,7 @@ def _clear(write: Ptr, count: int, stored: Element, arithmetic: Arithmetic) -> N
             (write + at * size).store(zero, stored.size)
         (write,) = loop.end(write + at_once * size)
     if rest:
-        store(zero, write, stored, rest)
+        store(zero, write, stored if zero.is_float else replace(stored, kind="unsigned", width=0), rest)
 
 
 def _copy(
