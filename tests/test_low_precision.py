@@ -212,18 +212,20 @@ NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"
 
 def convolution(
     kinds: tuple[str, str], labels: str = NHWC, size: int = 9, inputs: int = 5, outputs: int = 12, batch: int = 2,
-    window: str = "size=3x2 pad=1_1x0_1", result: tuple[int, int] = (9, 9), after: str = "",
+    window: str = "size=3x2 pad=1_1x0_1", result: tuple[int, int] = (9, 9), after: str = "", groups: int = 1,
 ) -> Module:
     """Numbers of eight bits as s32, in a convolution."""
-    image, kernel, out = (batch, size, size, inputs), (3, 2, inputs, outputs), (batch, *result, outputs)
+    share = inputs // groups
+    image, kernel, out = (batch, size, size, inputs), (3, 2, share, outputs), (batch, *result, outputs)
     if labels == NCHW:
         image, kernel, out = ((x[0], x[3], x[1], x[2]) for x in (image, kernel, out))
-        kernel = (outputs, inputs, 3, 2)
+        kernel = (outputs, share, 3, 2)
     one, two, three = (f"[{','.join(map(str, x))}]" for x in (image, kernel, out))
     text = (
         f"x = {kinds[0]}{one} parameter(0)\nw = {kinds[1]}{two} parameter(1)\na = s32{one} convert(x)\n"
         f"b = s32{two} convert(w)\n"
-        f"ROOT y = s32{three} convolution(a, b), window={{{window}}}, dim_labels={labels}"
+        f"ROOT y = s32{three} convolution(a, b), window={{{window}}}, dim_labels={labels}, "
+        f"feature_group_count={groups}"
     )
     return module(text.replace("ROOT y", "y") + after if after else text)
 
@@ -236,6 +238,9 @@ CONVOLUTIONS = [
     (("s4", "s8"), {"inputs": 1, "outputs": 1}),
     (("u8", "s8"), {"window": "size=3x2 stride=2x3 pad=2_1x1_0", "result": (5, 3)}),
     (("s8", "s8"), {"window": "size=3x2 rhs_dilate=2x3 pad=-1_2x0_0", "result": (6, 6), "labels": NCHW}),
+    (("u8", "s8"), {"inputs": 32, "outputs": 40, "groups": 4}),
+    (("u8", "u8"), {"inputs": 27, "outputs": 30, "groups": 3, "labels": NCHW}),
+    (("s8", "s8"), {"inputs": 16, "outputs": 2, "groups": 2, "batch": 1, "labels": NCHW}),
 ]
 
 

@@ -942,6 +942,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.costs.turned_instructions": (lambda n: worked_product(n),),
     "analysis.costs.shared_results": (lambda n: product(1, 500, n), lambda n: product(n, 500, 1)),
     "analysis.costs.alone_bytes": (lambda size: product(elements_of(size) // 40, 40, 1),),
+    "passes.expand.convolution_to_dot.GROUPED": (lambda n: narrow_convolution(n, "s8", 3),),
     "passes.expand.reduce_window_splitter._WHOLE": (window, window_2d),
     "passes.simplify.algebra.narrowing._LEAST_JOIN": (reduce_joined,),
     "passes.expand.reduce_window_splitter._MOST": (window, window_2d),
