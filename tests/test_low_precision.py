@@ -114,6 +114,22 @@ def test_few_rows_meet_a_large_matrix_along_their_terms() -> None:
 
 
 @every_machine
+@pytest.mark.parametrize("kinds", [
+    ("f32", "f32", "f32"), ("bf16", "bf16", "f32"), ("bf16", "bf16", "bf16"), ("f16", "f16", "f16"),
+    ("f32", "bf16", "f32"),
+], ids="-".join)  # fmt: skip
+def test_few_rows_meet_long_ones(machine: Machine, kinds: tuple[str, str, str]) -> None:
+    """On both sides of what is packed in strips: rows, columns, and what stays in a core's own caches."""
+    few = replace(machine, l2=64 << 10)
+    for m, k, n in ((1, 130, 512), (2, 67, 700), (7, 131, 511), (16, 90, 530), (17, 64, 512), (3, 14, 513)):
+        made = module(
+            f"x = {kinds[0]}[{m},{k}] parameter(0)\nw = {kinds[1]}[{k},{n}] parameter(1)\n"
+            f"ROOT y = {kinds[2]}[{m},{n}] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        )
+        checked(made, few)
+
+
+@every_machine
 @pytest.mark.parametrize(("m", "k", "kind", "group"), [(16, 1024, "s4", 64), (9, 1031, "u4", 0), (3, 4100, "s8", 0)])
 def test_rows_too_large_for_the_nearest_cache_are_copied(
     machine: Machine, m: int, k: int, kind: str, group: int
@@ -130,7 +146,7 @@ def test_rows_too_large_for_the_nearest_cache_are_copied(
 @pytest.mark.parametrize(("n", "turned"), [(4096, True), (4096, False), (1024, True)])
 def test_large_weights_are_asked_for_ahead(n: int, turned: bool) -> None:
     """A line at a time, if a core's own caches do not hold them."""
-    large = replace(host(), l2=1 << 20)
+    large = replace(host(), l2=1 << 19)
     made = decode_step(1, 1024, n, "s4", 64, turned=turned)
     text = compile_module(stored(made, numbers(made)), machine=large, threads=1).text("llvm")
     assert ("call void @llvm.prefetch" in text) == (n == 4096)

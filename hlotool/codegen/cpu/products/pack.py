@@ -238,10 +238,10 @@ class _CopyWriter:
     def _is_scattered(self) -> bool:
         """Whether rows are so far apart that processors do not fetch ahead what a task reads of them.
 
-        With vectors of 512 bits nothing was measured.
+        With vectors of 512 bits nothing was measured but strips, of few rows at a time.
         """
         copy, machine = self.copy, self.unit.machine
-        narrow = machine is not None and machine.instructions.tuned
+        narrow = machine is not None and (machine.instructions.tuned or copy.piece > 0)
         read = copy.group * copy.width * self.source.bytes
         return narrow and copy.group > 0 and copy.rows.source >= _APART * read
 
