@@ -176,7 +176,8 @@ def _job(tracer: Tracer, fusion: Epilogue) -> Job:
         return [index * together + at for at in range(together)]
 
     # Lines of weights are read two at a time: memory delivers more than for a single one.
-    twos = 1 + (view.m == 1 and view.n % 2 == 0 and 0 not in computed)
+    lines = 0 not in computed and view.rhs.terms == (byte_size(view.types[1]),)
+    twos = 1 + (lines and view.m == 1 and view.n % 2 == 0)
     items, rows = along(prod(view.batch), False), along(view.m, 1 in computed)
     columns = along(view.n, 0 in computed, twos)
     stores: list[Node] = []
