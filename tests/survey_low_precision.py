@@ -42,6 +42,13 @@ PAIRS = (
     ("s8", "s8", "s32"), ("u8", "s8", "s32"), ("s4", "s4", "s32"), ("bf16", "bf16", "f32"), ("f16", "f16", "f32"),
     ("bf16", "bf16", "bf16"), ("f16", "f16", "f16"), ("f8e4m3fn", "f8e4m3fn", "f32"), ("f8e5m2", "f8e5m2", "f32"),
 )  # fmt: skip
+OPERANDS = (("f32", "f32"), ("bf16", "bf16"), ("f16", "f16"), ("f8e4m3fn", "f8e4m3fn"), ("s8", "s8"), ("u8", "s8"))
+IMAGES = (
+    (56, (64, 64), 3, 1, 1), (28, (128, 128), 3, 1, 1), (14, (256, 256), 3, 1, 1), (28, (256, 256), 1, 1, 1),
+    (56, (128, 128), 3, 2, 1), (28, (256, 512), 1, 2, 1), (224, (3, 64), 7, 2, 1), (28, (192, 192), 3, 1, 192),
+    (28, (128, 128), 3, 1, 4),
+)  # fmt: skip
+"""Convolutions: pixels of a side, features before and after, window, stride, and groups."""
 Run = Callable[[], Any]
 
 
@@ -71,17 +78,28 @@ def product(size: int, left: str, right: str, result: str) -> str:
     )
 
 
-def convolution(kinds: Sequence[str], nchw: bool, size: int, features: int, window: int) -> str:
-    image, kernel = f"1,{size},{size},{features}", f"{window},{window},{features},{features}"
-    labels, wide = "b01f_01io->b01f", "f32" if kinds[0] == "f32" else "s32"
+def convolution(
+    kinds: Sequence[str], nchw: bool, size: int, features: tuple[int, int], window: int, stride: int = 1,
+    groups: int = 1,
+) -> str:  # fmt: skip
+    """A convolution with sums, and a result, of 32 bits; bytes are converted to that first."""
+    (inputs, outputs), made = features, -(-size // stride)
+    share = inputs // groups
+    image, kernel = f"1,{size},{size},{inputs}", f"{window},{window},{share},{outputs}"
+    result = f"1,{made},{made},{outputs}"
+    labels, whole = "b01f_01io->b01f", kinds[0][:1] in ("s", "u")
     if nchw:
-        image, kernel = f"1,{features},{size},{size}", f"{features},{features},{window},{window}"
-        labels = "bf01_oi01->bf01"
-    pad = f"{window // 2}_{window // 2}"
+        image, kernel = f"1,{inputs},{size},{size}", f"{outputs},{share},{window},{window}"
+        labels, result = "bf01_oi01->bf01", f"1,{outputs},{made},{made}"
+    wide = "s32" if whole else "f32"
+    low = ((made - 1) * stride + window - size) // 2
+    pad = f"{low}_{(made - 1) * stride + window - size - low}"
+    converted = f"a = s32[{image}] convert(x)\nb = s32[{kernel}] convert(w)\n" if whole else ""
     return (
         f"HloModule m\nENTRY e {{\nx = {kinds[0]}[{image}] parameter(0)\nw = {kinds[1]}[{kernel}] parameter(1)\n"
-        f"a = {wide}[{image}] convert(x)\nb = {wide}[{kernel}] convert(w)\nROOT y = {wide}[{image}] convolution(a, b), "
-        f"window={{size={window}x{window} pad={pad}x{pad}}}, dim_labels={labels}\n}}"
+        f"{converted}ROOT y = {wide}[{result}] convolution({'a, b' if whole else 'x, w'}), "
+        f"window={{size={window}x{window} stride={stride}x{stride} pad={pad}x{pad}}}, dim_labels={labels}, "
+        f"feature_group_count={groups}\n}}"
     )
 
 
@@ -254,17 +272,18 @@ def measure(part: str, label: str, machine: Machine, arguments: argparse.Namespa
                 runs.append(peer("MatMulInteger", [(side, side)], [np.uint8, constant], threads))
             line(f"{label} product {side}", names, runs, seconds, "u8*s8>s32" if peers else "")
     else:
-        for pixels, features, window in ((56, 64, 3), (28, 128, 3), (14, 256, 3), (28, 256, 1)):
+        for pixels, features, window, stride, groups in IMAGES:
             for nchw in (False, True):
-                kinds = (("f32", "f32"), ("s8", "s8"), ("u8", "s8"))
-                texts = [convolution(k, nchw, pixels, features, window) for k in kinds]
-                runs = [compiled(text, machine, threads) for text in texts]
-                if peers and nchw:
-                    constant, pad = np.ones((features, features, window, window), np.int8), [window // 2] * 4
-                    shape = (1, features, pixels, pixels)
-                    runs.append(peer("ConvInteger", [shape], [np.uint8, constant], threads, pads=pad))
-                title = f"{label} convolution {window}x{window} {features} of {pixels}^2 {'NCHW' if nchw else 'NHWC'}"
-                line(title, ["f32", "s8", "u8*s8"], runs, seconds, "u8*s8" if peers and nchw else "")
+                shape = nchw, pixels, features, window, stride, groups
+                runs = [compiled(convolution(kinds, *shape), machine, threads, constants=True) for kinds in OPERANDS]
+                peered = peers and nchw and groups == stride == 1
+                if peered:
+                    constant, pad = np.ones((*features[::-1], window, window), np.int8), [window // 2] * 4
+                    size = (1, features[0], pixels, pixels)
+                    runs.append(peer("ConvInteger", [size], [np.uint8, constant], threads, pads=pad))
+                title = f"{features[0]}>{features[1]} of {pixels}^2 /{stride} in {groups} {'NCHW' if nchw else 'NHWC'}"
+                names = [kinds[0] if kinds[0] == kinds[1] else "*".join(kinds) for kinds in OPERANDS]
+                line(f"{label} {window}x{window} {title}", names, runs, seconds, "u8*s8" if peered else "")
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from machines import SERVER
-from test_gemm import DTYPES, MACHINES, Array, every_machine, guarded, run_kernel
+from test_gemm import DTYPES, MACHINES, Array, bf16_machines, every_machine, guarded, run_kernel
 
 from hlotool.codegen.cpu.products.conv import emit_conv
 from hlotool.codegen.cpu.products.conv_spec import ConvSpec, Spatial
@@ -246,6 +246,57 @@ def test_padding_meets_infinities(machine: Machine, case: str, strange: Sequence
 def test_padding_meets_infinities_of_any_type(machine: Machine, types: tuple[str, str, str, str]) -> None:
     for case in ("same", "nchw", "nchw-lines", "depthwise", "groups", "cropped-dilated", "transposed"):
         check(of_types(CASES[case], types), machine, (math.inf,))
+
+
+BF16 = ("bf16", "bf16", "f32", "f32")
+OHWI, OIHW = (3, 0, 1, 2), (3, 2, 0, 1)
+PAIRS_OF_FEATURES = {
+    "in-place": (spec_of(2, (9, 11), 32, 40, (3, 3)), BF16),
+    "same": (spec_of(1, (7, 37), 64, 33, (3, 3), low=(1, 1)), BF16),
+    "narrow": (spec_of(2, (5, 20), 34, 17, (3, 3), low=(1, 1)), ("bf16",) * 3 + ("f32",)),
+    "odd": (spec_of(2, (6, 9), 17, 70, (3, 2), low=(1, 0), strides=(2, 1)), BF16),
+    "few": (spec_of(1, (12, 12), 3, 33, (7, 7), strides=(2, 2), low=(3, 3)), BF16),
+    "nchw": (spec_of(2, (9, 17), 24, 37, (3, 3), low=(1, 1), orders=NCHW), ("bf16",) * 3 + ("f32",)),
+    "nchw-reversed": (spec_of(1, (9, 9), 32, 20, (3, 2), low=(1, 0), orders=NCHW, reversal=(True, True)), BF16),
+    "terms-last": (spec_of(1, (8, 8), 32, 21, (2, 3), orders=((0, 1, 2, 3), OHWI, (0, 1, 2, 3))), BF16),
+    "terms-first": (spec_of(1, (8, 8), 48, 21, (2, 3), orders=((0, 1, 2, 3), OIHW, (0, 1, 2, 3))), BF16),
+    "groups": (spec_of(1, (8, 9), 64, 40, (3, 3), low=(1, 1), feature_groups=2), BF16),
+    "odd-groups": (spec_of(1, (8, 9), 51, 40, (3, 3), low=(1, 1), feature_groups=1, window=(1, 2)), BF16),
+    "batch-groups": (spec_of(4, (8, 9), 33, 24, (3, 3), low=(1, 1), batch_groups=2), BF16),
+    "gradient": (spec_of(32, (10, 10), 8, 16, (8, 8), low=(1, 1), high=(0, 0), orders=GRADIENT), BF16),
+    "transposed": (spec_of(2, (5, 6), 32, 20, (4, 3), base=(2, 3), low=(2, 1), reversal=(True, False)), BF16),
+    "line": (spec_of(2, (45,), 40, 20, (3,), low=(2,), high=(0,)), BF16),
+    "volume": (spec_of(1, (4, 5, 6), 32, 17, (2, 3, 2), low=(1, 0, 1)), BF16),
+}
+
+
+@bf16_machines
+@pytest.mark.parametrize("case", PAIRS_OF_FEATURES)
+def test_pairs_of_features(machine: Machine, case: str) -> None:
+    spec, types = PAIRS_OF_FEATURES[case]
+    check(of_types(spec, types), machine)
+    check(of_types(spec, types), machine, (math.inf, -math.inf, math.nan))
+
+
+@bf16_machines
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_any_pairs(machine: Machine, data: st.DataObject) -> None:
+    """Features on both sides of what is worth pairing, and of what fills tile registers."""
+    features, groups = data.draw(st.sampled_from((1, 2, 3, 4, 15, 16, 17, 31, 32, 33, 64))), 1
+    if data.draw(st.booleans()):
+        groups = data.draw(st.integers(2, 3))
+    spec = spec_of(
+        data.draw(st.integers(1, 2)), [data.draw(st.integers(1, 20)) for _ in range(2)], features * groups,
+        data.draw(st.integers(1, 40)) * groups, [data.draw(st.integers(1, 3)) for _ in range(2)],
+        strides=[data.draw(st.integers(1, 2)) for _ in range(2)], low=[data.draw(st.integers(-1, 2)) for _ in range(2)],
+        base=[data.draw(st.integers(1, 2)) for _ in range(2)], feature_groups=groups,
+        orders=[data.draw(st.permutations(range(4))) for _ in range(3)],
+        reversal=[data.draw(st.booleans()) for _ in range(2)],
+    )
+    assume(all(d.output > 0 for d in spec.spatial))
+    types = data.draw(st.sampled_from((BF16, ("bf16",) * 3 + ("f32",))))
+    check(of_types(spec, types), machine, data.draw(st.sampled_from([(), (math.inf, math.nan)])))
 
 
 @settings(max_examples=40, deadline=None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_bf16x3 import UNIT
-from test_conv import check, reference, run, spec_of
+from test_conv import check, of_types, reference, run, spec_of
 
 import hlotool
 from hlotool.codegen.cpu.products import bf16x3, conv_bf16x3
@@ -63,6 +63,17 @@ def test_windows(spec: ConvSpec) -> None:
 def test_kernels_that_are_not_finite(spec: ConvSpec) -> None:
     assert in_bf16x3(spec)
     check(spec, host(), [np.inf, -np.inf, np.nan])
+
+
+@pytest.mark.parametrize("types", [
+    ("f16", "f16", "f32", "f32"), ("f16", "f16", "f16", "f32"), ("f32", "bf16", "bf16", "f32"),
+    ("bf16", "f16", "f32", "f32"),
+], ids="-".join)  # fmt: skip
+def test_numbers_of_16_bits_are_converted_first(types: tuple[str, str, str, str]) -> None:
+    for spec in (SPECS[0], SPECS[3], SPECS[9], SPECS[11]):
+        assert in_bf16x3(of_types(spec, types))
+        check(of_types(spec, types), host())
+        check(of_types(spec, types), host(), [np.inf, -np.inf, np.nan])
 
 
 @settings(max_examples=60, deadline=None)

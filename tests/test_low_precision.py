@@ -114,6 +114,22 @@ def test_few_rows_meet_a_large_matrix_along_their_terms() -> None:
 
 
 @every_machine
+@pytest.mark.parametrize("kinds", [
+    ("f32", "f32", "f32"), ("bf16", "bf16", "f32"), ("bf16", "bf16", "bf16"), ("f16", "f16", "f16"),
+    ("f32", "bf16", "f32"),
+], ids="-".join)  # fmt: skip
+def test_few_rows_meet_long_ones(machine: Machine, kinds: tuple[str, str, str]) -> None:
+    """On both sides of what is packed in strips: rows, columns, and what stays in a core's own caches."""
+    few = replace(machine, l2=64 << 10)
+    for m, k, n in ((1, 130, 512), (2, 67, 700), (7, 131, 511), (16, 90, 530), (17, 64, 512), (3, 14, 513)):
+        made = module(
+            f"x = {kinds[0]}[{m},{k}] parameter(0)\nw = {kinds[1]}[{k},{n}] parameter(1)\n"
+            f"ROOT y = {kinds[2]}[{m},{n}] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        )
+        checked(made, few)
+
+
+@every_machine
 @pytest.mark.parametrize(("m", "k", "kind", "group"), [(16, 1024, "s4", 64), (9, 1031, "u4", 0), (3, 4100, "s8", 0)])
 def test_rows_too_large_for_the_nearest_cache_are_copied(
     machine: Machine, m: int, k: int, kind: str, group: int
@@ -130,7 +146,7 @@ def test_rows_too_large_for_the_nearest_cache_are_copied(
 @pytest.mark.parametrize(("n", "turned"), [(4096, True), (4096, False), (1024, True)])
 def test_large_weights_are_asked_for_ahead(n: int, turned: bool) -> None:
     """A line at a time, if a core's own caches do not hold them."""
-    large = replace(host(), l2=1 << 20)
+    large = replace(host(), l2=1 << 19)
     made = decode_step(1, 1024, n, "s4", 64, turned=turned)
     text = compile_module(stored(made, numbers(made)), machine=large, threads=1).text("llvm")
     assert ("call void @llvm.prefetch" in text) == (n == 4096)
@@ -212,18 +228,20 @@ NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"
 
 def convolution(
     kinds: tuple[str, str], labels: str = NHWC, size: int = 9, inputs: int = 5, outputs: int = 12, batch: int = 2,
-    window: str = "size=3x2 pad=1_1x0_1", result: tuple[int, int] = (9, 9), after: str = "",
+    window: str = "size=3x2 pad=1_1x0_1", result: tuple[int, int] = (9, 9), after: str = "", groups: int = 1,
 ) -> Module:
     """Numbers of eight bits as s32, in a convolution."""
-    image, kernel, out = (batch, size, size, inputs), (3, 2, inputs, outputs), (batch, *result, outputs)
+    share = inputs // groups
+    image, kernel, out = (batch, size, size, inputs), (3, 2, share, outputs), (batch, *result, outputs)
     if labels == NCHW:
         image, kernel, out = ((x[0], x[3], x[1], x[2]) for x in (image, kernel, out))
-        kernel = (outputs, inputs, 3, 2)
+        kernel = (outputs, share, 3, 2)
     one, two, three = (f"[{','.join(map(str, x))}]" for x in (image, kernel, out))
     text = (
         f"x = {kinds[0]}{one} parameter(0)\nw = {kinds[1]}{two} parameter(1)\na = s32{one} convert(x)\n"
         f"b = s32{two} convert(w)\n"
-        f"ROOT y = s32{three} convolution(a, b), window={{{window}}}, dim_labels={labels}"
+        f"ROOT y = s32{three} convolution(a, b), window={{{window}}}, dim_labels={labels}, "
+        f"feature_group_count={groups}"
     )
     return module(text.replace("ROOT y", "y") + after if after else text)
 
@@ -236,6 +254,9 @@ CONVOLUTIONS = [
     (("s4", "s8"), {"inputs": 1, "outputs": 1}),
     (("u8", "s8"), {"window": "size=3x2 stride=2x3 pad=2_1x1_0", "result": (5, 3)}),
     (("s8", "s8"), {"window": "size=3x2 rhs_dilate=2x3 pad=-1_2x0_0", "result": (6, 6), "labels": NCHW}),
+    (("u8", "s8"), {"inputs": 32, "outputs": 40, "groups": 4}),
+    (("u8", "u8"), {"inputs": 27, "outputs": 30, "groups": 3, "labels": NCHW}),
+    (("s8", "s8"), {"inputs": 16, "outputs": 2, "groups": 2, "batch": 1, "labels": NCHW}),
 ]
 
 

@@ -410,6 +410,19 @@ def convolution(lines: int, pad: int = 1, window: int = 3, features: int = 8) ->
     )
 
 
+def narrow_convolution(features: int, kind: str, groups: int = 1) -> str:
+    """A convolution of bf16 numbers, or of bytes, with so many features in a group."""
+    sums, inputs = "f32" if kind == "bf16" else "s32", features * groups
+    image, kernel = f"[1,6,19,{inputs}]", f"[3,3,{features},{20 * groups}]"
+    return main_of(
+        f"x = {kind}{image} parameter(0)\nk = {kind}{kernel} parameter(1)\n"
+        f"a = {sums}{image} convert(x)\nb = {sums}{kernel} convert(k)\n"
+        f"ROOT c = {sums}[1,6,19,{20 * groups}] convolution({'x, k' if kind == 'bf16' else 'a, b'}), "
+        "window={size=3x3 pad=1_1x1_1}, "
+        f"dim_labels=b01f_01io->b01f, feature_group_count={groups}"
+    )
+
+
 def few_pixels(pixels: int, features: int = 128) -> str:
     """A convolution with many weights for its pixels."""
     return main_of(
@@ -754,6 +767,8 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.host.body._MOST_LEAVES": (concatenate, sums, branches),
     "codegen.algorithms.concatenate._TASK_BYTES": (lambda size: many_joined(elements_of(size)),),
     "codegen.cpu.products.conv._LINE_BYTES": (convolution_of_lines,),
+    "codegen.cpu.products.conv._TILED": (lambda n: narrow_convolution(n, "bf16"),),
+    "codegen.cpu.products.conv._PAIRED": (lambda n: narrow_convolution(n, "bf16"),),
     "codegen.cpu.products.conv_spec.MOST_ENDS": (lambda n: convolution(12, n, n), lambda n: convolution(n, 2, 5)),
     "codegen.cpu.products.conv_bf16x3.FRAMED": (lambda n: convolution(5, n),),
     "codegen.cpu.products.conv_bf16x3.COPIES": (convolution,),
@@ -928,6 +943,7 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "analysis.costs.turned_instructions": (lambda n: worked_product(n),),
     "analysis.costs.shared_results": (lambda n: product(1, 500, n), lambda n: product(n, 500, 1)),
     "analysis.costs.alone_bytes": (lambda size: product(elements_of(size) // 40, 40, 1),),
+    "passes.expand.convolution_to_dot.GROUPED": (lambda n: narrow_convolution(n, "s8", 3),),
     "passes.expand.reduce_window_splitter._WHOLE": (window, window_2d),
     "passes.simplify.algebra.narrowing._LEAST_JOIN": (reduce_joined,),
     "passes.expand.reduce_window_splitter._MOST": (window, window_2d),

@@ -21,7 +21,7 @@ from hlotool.analysis.fusibility import is_fusible
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Instruction, byte_size
 
-__all__ = ["is_prologue_member", "is_streamed", "members_of", "prologues", "streams"]
+__all__ = ["LONG_ROWS", "is_prologue_member", "is_streamed", "members_of", "prologues", "streams"]
 
 STREAMED: Annotated[int, Threshold("operations")] = 8
 """Most results that one element of a streamed operand goes into: as many sums are held in registers."""

@@ -9,6 +9,8 @@ the window that its pixels have outside (`product.Reach`), and the first and the
 innermost one (`product.Ends`).  What it cannot see past is the border of any other dimension: a padded copy of the
 input is made first where there is one (and `conv_border` sees to what zeros do to infinities).
 
+Pairs of bf16 features are elements of their own where the processor multiplies those, in vectors or on tile registers.
+
 A dilated input (of a transposed convolution, or of the gradient of a strided one) is never spread out: output pixels
 whose windows meet the input at the same of their elements make up a *phase*, a convolution of its own with some of the
 weights and without holes, which writes every so many pixels of the result.  All phases read one padded copy.
@@ -17,7 +19,7 @@ weights and without holes, which writes every so many pixels of the result.  All
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Annotated
@@ -44,9 +46,19 @@ from hlotool.codegen.cpu.products.operands import Operands, Scratch, joined
 from hlotool.codegen.cpu.products.pack import Axis, PadAxis, emit_pad
 from hlotool.codegen.cpu.products.product import Border, Ends, Matrix, Packing, Product, Reach, Tap, TileShape
 from hlotool.codegen.cpu.products.rank_update import TERMS, Part, columns_of, rank_updates, serves_updates
+from hlotool.codegen.cpu.products.tiles import SIDE, TILE_REGISTERS
+from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Kernel
 from hlotool.codegen.llvm.arguments import Place
-from hlotool.codegen.llvm.elements import Arithmetic, arithmetic, element
+from hlotool.codegen.llvm.elements import (
+    PAIR,
+    Arithmetic,
+    Element,
+    arithmetic,
+    element,
+    multiplies_pairs,
+    multiplies_tiles,
+)
 from hlotool.codegen.llvm.polling import finish_kernel
 from hlotool.codegen.llvm.writer import Unit
 from hlotool.codegen.machine import Machine
@@ -57,6 +69,8 @@ __all__ = ["convolution_spec", "emit_conv", "emit_convolution"]
 
 _LINE_BYTES: Annotated[int, Threshold("bytes")] = 512 << 10  # of a group's weights, which every line reads again
 _FULL: Annotated[float, Threshold("share")] = 0.6  # of the lanes of vectors along a line, which should be used
+_TILED: Annotated[int, Threshold("features")] = 16  # half of what is summed up at a time on tile registers
+_PAIRED: Annotated[int, Threshold("features")] = 3  # at most a quarter of which is nothing in pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +92,26 @@ class _Outer:
 @dataclass(slots=True, kw_only=True)
 class _Conv:
     """A convolution on the way to a kernel: vectors run along features, along spatial dimension `line` if that is
-    given, or along groups (`lanewise`).  Products read `input`, with the strides `steps`, and write `result`, with the
-    strides `strides`.  `flag` is whether the kernel is finite, once somebody has asked."""
+    given, or along groups (`lanewise`).  Products read `input`, with the strides `steps`, and `weights`, and write
+    `result`, with the strides `strides`; `framed` says that the input has its padding.  `flag` is whether the kernel is
+    finite, once somebody has asked.  Where pairs of bf16 numbers are multiplied (`arithmetic.pairs`), on tile registers
+    with `tiles`, `spec` counts them as features, while `whole` is what was given; with `partner` the second ones of the
+    kernel are so many bytes behind the first ones."""
 
     spec: ConvSpec
+    whole: ConvSpec
     operands: Operands
     machine: Machine
     epilogue: Epilogue | None
     places: tuple[Place, Place, Place]
     input: Place
     steps: Sequence[int]
+    weights: Place
     result: Place
     strides: Sequence[int]
+    framed: bool = False
+    tiles: bool = False
+    partner: int = 0
     line: int | None = None
     lanewise: bool = False
     cuts: Cuts = NO_CUTS
@@ -167,21 +189,76 @@ def emit_conv(
     operands = Operands(name=name, unit=unit, batch=(), arithmetic=sums, scratch=scratch)
     lhs, rhs, out = (Place(slot, 0, element(kind)) for slot, kind in zip(slots[:3], spec.types[:3], strict=True))
     conv = _Conv(
-        spec=spec, operands=operands, machine=machine, epilogue=epilogue, places=(lhs, rhs, out), input=lhs,
-        steps=(spec.lhs_batch, *(d.lhs for d in spec.spatial), spec.lhs_feature), result=out, strides=spec.strides,
+        spec=spec, whole=spec, operands=operands, machine=machine, epilogue=epilogue, places=(lhs, rhs, out), input=lhs,
+        steps=(spec.lhs_batch, *(d.lhs for d in spec.spatial), spec.lhs_feature), weights=rhs, result=out,
+        strides=spec.strides,
     )
     if math.prod(spec.result) > 0:
         if math.prod(spec.input) * spec.window == 0:
             operands.clear(name, out, spec.result, spec.strides)
         elif _pointwise(spec):
             return emit_dot(name, _as_dot(spec, epilogue is not None), machine, slots, epilogue)
-        elif serves_bf16x3(spec, machine, epilogue):
-            emit_bf16x3(operands, spec, conv.places, epilogue, _border(conv, name, 0) if is_bordered(spec) else None)
+        elif serves_bf16x3(wide := _widened(spec, epilogue), machine, epilogue):
+            _emit_bf16x3(conv, wide)
         elif _serves_updates(conv):
             _emit_updates(conv)
         else:
             _emit(conv)
     return finish_kernel(unit, operands.steps, scratch.size, scratch.uses)
+
+
+def _widened(spec: ConvSpec, epilogue: Epilogue | None) -> ConvSpec:
+    """The same convolution of f32 numbers, which lie in the order of those of 16 bits that are given.
+
+    An epilogue has the result as it was.  Two operands of bf16 stay what they are: tiles multiply them at once.
+    """
+    left, right, out, sums = spec.types
+    if sums != "f32" or (left, right) == ("bf16", "bf16"):
+        return spec
+    left, right, out = ("f32" if kind in ("bf16", "f16") else kind for kind in (left, right, out))
+    types = (left, right, spec.types[2] if epilogue is not None else out, sums)
+    a, b, c = (element(wide).bytes // element(kind).bytes for wide, kind in zip(types, spec.types[:3], strict=False))
+    return replace(
+        spec, types=types, lhs_batch=a * spec.lhs_batch, lhs_feature=a * spec.lhs_feature, rhs_input=b * spec.rhs_input,
+        rhs_output=b * spec.rhs_output, out_batch=c * spec.out_batch, out_feature=c * spec.out_feature,
+        spatial=tuple(replace(d, lhs=a * d.lhs, rhs=b * d.rhs, out=c * d.out) for d in spec.spatial),
+    )
+
+
+def _emit_bf16x3(conv: _Conv, wide: ConvSpec) -> None:
+    """A convolution of f32 numbers in bf16 parts; those of 16 bits are copied to `wide` ones first, and so is the
+    result back."""
+    spec, (lhs, rhs, out) = conv.spec, conv.places
+    images = (spec.batch, spec.lhs_batch), (spec.input_features, spec.lhs_feature)
+    kernel = (spec.features, spec.rhs_input), (spec.output_features, spec.rhs_output)
+    lhs = _converted(conv, "wide_lhs", lhs, wide.types[0], (*images, *((d.input, d.lhs) for d in spec.spatial)))
+    rhs = _converted(conv, "wide_rhs", rhs, wide.types[1], (*kernel, *((d.kernel, abs(d.rhs)) for d in spec.spatial)))
+    result = [*zip(wide.result, wide.strides, strict=True)]
+    if wide.types[2] != out.element.name:
+        conv.result = conv.operands.scratch.take(math.prod(wide.result) * 4, element("f32"), "result in f32")
+        conv.strides = wide.strides
+    border = _border(conv, conv.operands.name, 0) if is_bordered(spec) else None
+    emit_bf16x3(conv.operands, wide, (lhs, rhs, conv.result), conv.epilogue, border)
+    if conv.result is not out:
+        _converted(conv, "narrow", conv.result, out.element.name, result, out)
+
+
+def _converted(
+    conv: _Conv, label: str, source: Place, kind: str, sizes: Iterable[tuple[int, int]], target: Place | None = None
+) -> Place:
+    """A copy of a dense array, of these extents and strides in bytes, as elements of type `kind` in the same order;
+    the array itself where it has those."""
+    operands, wanted = conv.operands, element(kind)
+    if source.element == wanted:
+        return source
+    axes = [PadAxis(extent, stride, extent) for extent, stride in sorted(sizes, key=lambda each: -each[1])]
+    axes = [axis for axis in axes if axis.extent > 1] or axes[:1]
+    if target is None:
+        size = math.prod(axis.extent for axis in axes) * wanted.bytes
+        target = operands.scratch.take(size, wanted, f"operand in {kind}")
+    step = emit_pad(operands.unit, f"{label}_{operands.name}", axes, source, target, conv.arithmetic)
+    operands.steps.append(step)
+    return target
 
 
 def _pointwise(spec: ConvSpec) -> bool:
@@ -232,10 +309,14 @@ def _emit(conv: _Conv) -> None:
     if conv.line is not None:
         _copy_input(conv, conv.line + 1)
     else:
-        if conv.machine.choices.leave_out != 0:
+        if not conv.lanewise and _serves_pairs(conv):
+            _pair(conv)
+            spec = conv.spec
+        if conv.machine.choices.leave_out != 0 and not (conv.tiles or conv.framed):
             conv.cuts = cuts_of(spec, conv.epilogue is not None, lambda rows: _tile(conv, rows))
         lanes = len(spec.spatial) + 1 if spec.feature_groups > 1 else 0
-        _copy_input(conv, *(lanes, spec.share) if conv.lanewise else ())
+        if not conv.framed:
+            _copy_input(conv, *(lanes, spec.share) if conv.lanewise else ())
 
     size = out.element.bytes
     unpack = conv.strides[-1] != size and spec.output_features > 1 and conv.line is None
@@ -269,11 +350,13 @@ def _emit_phase(conv: _Conv, name: str, phase: Sequence[Phase]) -> None:
         border = _border(conv, name, windows.result.start - conv.result.start)
         edges = tuple(d.inside or (0, d.extent) for d in batch)
         product = replace(product, border=replace(border, batch=edges, rows=inside or (0, product.m)))
-    conv.operands.steps.append(emit_product(conv.operands.unit, name, product))
+    microkernel = TILE_REGISTERS if conv.tiles else VECTORS
+    conv.operands.steps.append(emit_product(conv.operands.unit, name, product, microkernel))
 
 
 def _windows(conv: _Conv, phase: Sequence[Phase]) -> _Windows:
-    spec, at_a, at_b, at_c = conv.spec, conv.input.start, conv.spec.rhs_start, conv.result.start
+    spec, at_a, at_c = conv.spec, conv.input.start, conv.result.start
+    at_b = conv.weights.start + spec.rhs_start
     a_batch, *a_spatial, a_feature = conv.steps
     c_batch, *c_spatial, c_feature = conv.strides
     free = [_Outer(extent=spec.result[0], a=a_batch, c=c_batch)]
@@ -295,7 +378,7 @@ def _windows(conv: _Conv, phase: Sequence[Phase]) -> _Windows:
     return _Windows(
         free=_merge_outer(free, in_order=conv.epilogue is not None), different=different,
         taps=sorted((tap for tap in taps if tap.extent > 1), key=lambda tap: -tap.a) or [Tap(1, 0, 0)],
-        input=replace(conv.input, start=at_a), weights=replace(conv.places[1], start=at_b),
+        input=replace(conv.input, start=at_a), weights=replace(conv.weights, start=at_b),
         result=replace(conv.result, start=at_c),
     )
 
@@ -353,7 +436,9 @@ def _border(conv: _Conv, name: str, start: int) -> Border:
     if conv.flag is None:
         conv.flag = operands.scratch.take(8, out.element, "flag for values that are not finite")
         operands.steps.insert(0, emit_flag(operands.unit, f"flag_{operands.name}", conv.flag))
-    return emit_border(operands.unit, name, conv.spec, (lhs.slot, rhs.slot), conv.strides, start, conv.flag)
+    left, right, _, sums = conv.whole.types
+    whole = replace(conv.whole, types=(left, right, conv.result.element.name, sums))
+    return emit_border(operands.unit, name, whole, (lhs.slot, rhs.slot), conv.strides, start, conv.flag)
 
 
 def _line(conv: _Conv) -> int | None:
@@ -380,12 +465,20 @@ def _copy_input(conv: _Conv, lanes: int | None = None, share: int = 1) -> None:
 
     Dimension `lanes` (of batch, spatial, feature) must be contiguous, with each element `share` times.
     """
-    spec, operands, source, kind = conv.spec, conv.operands, conv.input, conv.arithmetic.element
+    spec, source, kind = conv.spec, conv.input, conv.arithmetic.element
     scattered = share > 1 or not (lanes is None or conv.steps[lanes] == source.element.bytes)
-    if not (is_bordered(spec, conv.cuts) or source.element.storage != conv.arithmetic.type or scattered):
-        return
+    if is_bordered(spec, conv.cuts) or source.element.storage != conv.arithmetic.type or scattered:
+        _copy_framed(conv, kind, conv.arithmetic, lanes, share)
+
+
+def _copy_framed(
+    conv: _Conv, kind: Element, moved: Arithmetic, lanes: int | None = None, share: int = 1, room: int = 0
+) -> None:
+    """Copy the input as elements of type `kind`, which travel as those of `moved`, with its padding and `room` zeros
+    behind the features; the rest as in `_copy_input`."""
+    spec, operands, source = conv.spec, conv.operands, conv.input
     reads = [(0, spec.batch), *(extent_of(spec, at, conv.cuts) for at in range(len(spec.spatial)))]
-    reads.append((0, spec.input_features))
+    reads.append((0, spec.input_features + room))
     axes = [
         PadAxis(extent, stride, end - first, -first)
         for extent, stride, (first, end) in zip(spec.input, conv.steps, reads, strict=True)
@@ -396,10 +489,65 @@ def _copy_input(conv: _Conv, lanes: int | None = None, share: int = 1) -> None:
     copied = [axes[at] for at in order] + [PadAxis(share, 0, share)] * (share > 1)
     steps = dense_strides(tuple(axis.target for axis in copied), kind.bytes)
     place = operands.scratch.take(steps[0] * copied[0].target, kind, "input with its padding")
-    operands.steps.append(emit_pad(operands.unit, f"pad_{operands.name}", copied, source, place, conv.arithmetic))
+    operands.steps.append(emit_pad(operands.unit, f"pad_{operands.name}", copied, source, place, moved))
     conv.steps = [steps[order.index(at)] for at in range(len(axes))]
     inside = sum(axis.low * step for axis, step in zip(axes, conv.steps, strict=True))
     conv.input = replace(place, start=place.start + inside)
+
+
+def _serves_pairs(conv: _Conv) -> bool:
+    """Whether the processor multiplies pairs of what the convolution sums up, and it has enough in a sum for them."""
+    spec, (lhs, rhs, _, sums), machine = conv.spec, conv.spec.types, conv.machine
+    tiles, vectors = (serve(lhs, rhs, sums, machine) for serve in (multiplies_tiles, multiplies_pairs))
+    whole = spec.feature_groups == 1 or spec.features % _together(tiles) == 0  # no room between groups
+    return (tiles or vectors) and whole and spec.features >= (_TILED if tiles else _PAIRED)
+
+
+def _together(tiles: bool) -> int:
+    """Features of which there has to be a multiple."""
+    return 2 * SIDE if tiles else 2
+
+
+def _pair(conv: _Conv) -> None:
+    """Make pairs of features the elements of input and kernel, with zeros behind the last feature if need be."""
+    spec, operands, (_, kernel, _) = conv.spec, conv.operands, conv.places
+    conv.tiles = multiplies_tiles(*spec.types[:2], spec.types[3], conv.machine)
+    room, bits, moved = -spec.features % _together(conv.tiles), element("u16"), arithmetic("s32", conv.machine)
+    size = bits.bytes
+    if room or spec.lhs_feature != size:
+        conv.input, conv.framed = replace(conv.input, element=bits), True
+        _copy_framed(conv, bits, moved, len(spec.spatial) + 1, room=room)
+    if spec.rhs_output == size:
+        conv.partner = spec.rhs_input
+    else:
+        if room or spec.rhs_input != size:
+            kernel = _copy_kernel(conv, replace(kernel, element=bits), moved, room)
+        conv.weights, spec = replace(kernel, element=PAIR), conv.spec
+    operands.arithmetic = replace(operands.arithmetic, pairs=True)
+    conv.input = replace(conv.input, element=PAIR)
+    conv.steps = (*conv.steps[:-1], PAIR.bytes)
+    conv.spec = replace(
+        spec, input_features=(spec.input_features + room) // 2, lhs_feature=PAIR.bytes, rhs_input=2 * spec.rhs_input
+    )
+
+
+def _copy_kernel(conv: _Conv, kernel: Place, moved: Arithmetic, room: int) -> Place:
+    """Copy the kernel so that the input features of an output feature and window element lie side by side, with `room`
+    zeros behind them, in the order in which windows are walked; `conv.spec` has the strides then."""
+    spec, operands = conv.spec, conv.operands
+    inner = PadAxis(spec.features, spec.rhs_input, spec.features + room)
+    axes = [PadAxis(extent, stride, extent) for extent, stride in (
+        (spec.output_features, spec.rhs_output), *((d.kernel, d.rhs) for d in spec.spatial),
+    )]  # fmt: skip
+    steps = dense_strides((*(axis.target for axis in axes), inner.target), kernel.element.bytes)
+    place = operands.scratch.take(steps[0] * spec.output_features, kernel.element, "kernel in order")
+    source = replace(kernel, start=kernel.start + spec.rhs_start)
+    operands.steps.append(
+        emit_pad(operands.unit, f"kernel_{operands.name}", [*axes, inner], source, place, moved)
+    )
+    spatial = tuple(replace(d, rhs=step) for d, step in zip(spec.spatial, steps[1:-1], strict=True))
+    conv.spec = replace(spec, spatial=spatial, rhs_output=steps[0], rhs_input=steps[-1])
+    return place
 
 
 def _rows(conv: _Conv, free: Sequence[_Outer]) -> tuple[_Outer, TileShape]:
@@ -414,6 +562,8 @@ def _rows(conv: _Conv, free: Sequence[_Outer]) -> tuple[_Outer, TileShape]:
 
 def _tile(conv: _Conv, rows: int) -> tuple[float, TileShape]:
     """The tile for so many rows, and what one of the rows costs."""
+    if conv.tiles:
+        return -(-rows // SIDE) / rows, TileShape(min(rows, 2 * SIDE), min(conv.columns, 2 * SIDE))
     if not conv.lanewise:
         cost, tile = choose_tile(rows, conv.columns, conv.machine, conv.arithmetic, windows=True)
         return cost / rows, tile
@@ -457,6 +607,10 @@ def _weights(conv: _Conv, name: str, windows: _Windows, tile: TileShape) -> tupl
     )
     terms, batch = tuple(tap.extent for tap in taps), tuple(d.extent for d in windows.different)
     pixels, deep, items = math.prod(d.extent for d in windows.free), math.prod(terms), math.prod(batch)
+    if conv.partner:
+        padded = 2 * spec.features > conv.whole.features  # then features are a dimension of their own
+        singles = conv.whole.features if padded else 2 * terms[-1]
+        weights = replace(weights, partner=conv.partner, singles=singles)
     native = place.element.storage == arithmetic.type and weights.column == place.element.bytes
     row, panels = tile.columns * arithmetic.element.bytes, -(-columns // tile.columns) * items
     if native and len(taps) == 1 and stays_in_place(pixels, columns * items, deep * row, machine):
@@ -468,7 +622,8 @@ def _weights(conv: _Conv, name: str, windows: _Windows, tile: TileShape) -> tupl
         group, _ = panels_to_pack(pixels, panels, size=deep * row, width=tile.columns, machine=machine)
         group = 1 if piece else group
     packed, packing = replace(conv.operands, name=name, batch=batch).pack_panels(
-        "pack_rhs", weights, terms, columns, tile.columns, group=group, piece=deep // first * piece, full=True
+        "pack_rhs", weights, terms, columns, tile.columns, group=group, piece=deep // first * piece,
+        full=not conv.tiles,
     )
     return packed, packing._replace(piece=piece) if packing else None
 

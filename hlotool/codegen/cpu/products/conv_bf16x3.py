@@ -114,8 +114,8 @@ def emit_bf16x3(
     first = _emit_copy(unit, f"split_lhs_{name}", spec, dimensions, image, (source, copy, ranges), copies)
     window = tuple(d.kernel for d in dimensions)  # whose elements lie one by one in blocks of output features
     matrix = Matrix(
-        place=replace(kernel, start=spec.rhs_start), batch=tuple(d.rhs for d in dimensions), column=spec.rhs_output,
-        terms=(spec.rhs_input,),
+        place=replace(kernel, start=kernel.start + spec.rhs_start), batch=tuple(d.rhs for d in dimensions),
+        column=spec.rhs_output, terms=(spec.rhs_input,),
     )
     weights, second = replace(operands, batch=window).split(
         "rhs", matrix, spec.output_features, spec.input_features, right=True, group=choices.split_group or bf16x3.GROUP,

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from hlotool.analysis.contraction import MatrixView, dense_strides
+from hlotool.analysis.product_prologue import LONG_ROWS
 from hlotool.analysis.thresholds import Threshold
 from hlotool.codegen.cpu.costs import COSTS
 from hlotool.codegen.cpu.products import bf16x3, blocking
@@ -259,7 +260,10 @@ class _Dot:
         tile = blocking.choose_tile(rows, n, machine, arithmetic, in_lines=True)[1] if self.b.lines else usual
         microkernel = TILE_REGISTERS if tiles else VECTORS
         out = self.c
-        if out.column != out.element.bytes and n > 1:
+        rounds = out.element.storage != arithmetic.type  # so that strips cannot be added up in it
+        if rounds and self.epilogue is None and not tiles and m <= blocking.STRIP_ROWS and self._has_long_rows():
+            self.c = self._dense_result(arithmetic.element)
+        elif out.column != out.element.bytes and n > 1:
             self.c = self._dense_result(out.element)
         deep = k > blocking.block_depth(machine, usual, arithmetic)
         packing, piece = self._pack_right(usual, tile, deep, tiles)
@@ -290,7 +294,8 @@ class _Dot:
         """Pack the right operand where that pays; who does it, if that is the tasks, and with how many terms at a time.
 
         Not: with few passes over it, or where its rows lie close together.  A row stride of whole pages puts all rows
-        on the same sets of the caches; 16-bit floats would be converted again in each pass.
+        on the same sets of the caches; 16-bit floats would be converted again in each pass.  A large operand with long
+        rows is packed in strips for few rows, too: tiles that read some columns of many rows wait for memory.
         """
         m, n, k, b, c, machine, batch = self.m, self.n, self.k, self.b, self.c, self.machine, self.operands.batch
         native = b.element.storage == self.arithmetic.type
@@ -300,14 +305,15 @@ class _Dot:
         close = native and blocking.stays_in_place(m, n, size, machine)
         in_place = b.column == b.element.bytes and not b.partner and b.prologue is None
         stays, pack = few or close, machine.choices.pack_right
-        if in_place and not b.lines and (stays if pack is None else not pack):
+        depth = k if c.element.storage == self.arithmetic.type and all(b.batch) else 0
+        made_in_rows = b.prologue is not None and b.column == b.element.bytes
+        strips = depth > 0 and (made_in_rows or self._has_long_rows()) and m <= blocking.STRIP_ROWS and not tiles
+        if in_place and not b.lines and (stays and not strips if pack is None else not pack):
             return None, 0
         group = piece = 0
         if not self.whole_rows:
-            depth = k if c.element.storage == self.arithmetic.type and all(b.batch) else 0
             width = usual.columns
-            in_rows = b.prologue is not None and b.column == b.element.bytes
-            if depth and in_rows and m <= blocking.STRIP_ROWS and not tiles:
+            if strips:
                 wide = self.arithmetic.element.bytes
                 group, piece = blocking.strip_to_pack(m, n, k, width=width, size=wide, machine=machine)
             else:
@@ -318,6 +324,15 @@ class _Dot:
             "pack_rhs", b, (k,), n, tile.columns, group=group, piece=piece, full=b.prologue is None and not tiles
         )
         return packing, piece
+
+    def _has_long_rows(self) -> bool:
+        """Whether the right operand, of floats, has long rows, and does not stay in a core's own caches; and is not
+        read once, as it is, which takes no copy."""
+        b, sums = self.b, self.arithmetic
+        plain = sums.type == "float" and not (sums.complex or self.operands.batch or self.has_prologue or b.lines)
+        in_rows = b.column == b.element.bytes and not b.partner and self.n >= LONG_ROWS
+        again = self.m > 1 or b.element.storage != sums.type
+        return plain and in_rows and again and not self.whole_rows and self.k * b.terms[0] > self.machine.l2
 
     def _pack_left(self, tile: TileShape, deep: bool) -> None:
         """Pack the left operand where that pays: what it converts or turns is used for several panels, or its rows fall

@@ -238,10 +238,11 @@ class _CopyWriter:
     def _is_scattered(self) -> bool:
         """Whether rows are so far apart that processors do not fetch ahead what a task reads of them.
 
-        With vectors of 512 bits products took longer where they were fetched ahead.
+        With vectors of 512 bits products took longer where they were fetched ahead, but for strips, of few rows at a time.
         """
         copy, machine = self.copy, self.unit.machine
         narrow = machine is not None and machine.instructions.tuned and machine.vector_bits < 512
+        narrow = narrow or (machine is not None and copy.piece > 0)
         read = copy.group * copy.width * self.source.bytes
         return narrow and copy.group > 0 and copy.rows.source >= _APART * read
 
@@ -458,7 +459,7 @@ def _frame(
 def _clear(write: Ptr, count: int, stored: Element, arithmetic: Arithmetic) -> None:
     """Clear `count` scalars."""
     trips, rest = divmod(count, arithmetic.lanes)
-    size, zero = arithmetic.lanes * stored.size, zeros(write.f, arithmetic.type, arithmetic.lanes)
+    size, zero = arithmetic.lanes * stored.size, zeros(write.f, stored.storage, arithmetic.lanes)
     at_once = trips if trips <= _STRAIGHT else 1  # a loop takes LLVM as long as some twenty stores
     if trips:
         loop = begin_loop(write.f, 0, trips, at_once, write)
@@ -467,7 +468,7 @@ def _clear(write: Ptr, count: int, stored: Element, arithmetic: Arithmetic) -> N
             (write + at * size).store(zero, stored.size)
         (write,) = loop.end(write + at_once * size)
     if rest:
-        store(zero, write, stored, rest)
+        store(zero, write, stored if zero.is_float else replace(stored, kind="unsigned", width=0), rest)
 
 
 def _copy(

@@ -166,16 +166,20 @@ def _job(tracer: Tracer, fusion: Epilogue) -> Job:
     atoms: list[Atom] = []
     taken = 0
 
-    def along(extent: int, apart: bool) -> list[Index]:
+    def along(extent: int, apart: bool, together: int = 1) -> list[Index]:
         nonlocal taken
         if apart:
             return [constant(k) for k in range(extent)]
-        index, own = tracer.dimension(extent, taken)
+        index, own = tracer.dimension(extent // together, taken)
         taken |= index.variables
         atoms.extend(own)
-        return [index]
+        return [index * together + at for at in range(together)]
 
-    items, rows, columns = along(prod(view.batch), False), along(view.m, 1 in computed), along(view.n, 0 in computed)
+    # Lines of weights are read two at a time: memory delivers more than for a single one.
+    lines = 0 not in computed and view.rhs.terms == (byte_size(view.types[1]),)
+    twos = 1 + (lines and view.m == 1 and view.n % 2 == 0)
+    items, rows = along(prod(view.batch), False), along(view.m, 1 in computed)
+    columns = along(view.n, 0 in computed, twos)
     stores: list[Node] = []
     for output in fusion.outputs:
         for row in rows:

@@ -13,7 +13,7 @@ it, once for many calls (`configure`), and drops it at the end (`release`).
 from __future__ import annotations
 
 from hlotool.codegen.cpu.products.microkernel import Calls, FunctionCalls, Microkernel, Tile, open_tile, tile_functions
-from hlotool.codegen.cpu.products.product import Blocking, Product, TileShape
+from hlotool.codegen.cpu.products.product import Blocking, Product, Tap, TileShape
 from hlotool.codegen.llvm.control import allocate, begin_loop, when
 from hlotool.codegen.llvm.elements import PAIR, store
 from hlotool.codegen.llvm.values import Index, Ptr, Vector, equal, number
@@ -52,12 +52,13 @@ def configure(shapes: Ptr) -> None:
 
 
 def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: TileShape) -> None:
-    """Define tile function `name` for at most 32 x 32 elements; %k is a multiple of 16 pairs, or fours of bytes.
+    """Define tile function `name` for at most 32 x 32 elements.
 
-    `a` is contiguous along k and `b` along its columns.  The process must have asked the system for tiles, and the
+    The innermost dimension of the sum (%k terms, if it is the only one) is a multiple of 16 pairs, or fours of bytes;
+    `a` is contiguous along that, and `b` along its columns.  The process must have asked the system for tiles, and the
     caller must have configured them for the function.
     """
-    (tap,), c, a_row, sums = product.taps, product.c, product.a.row, product.arithmetic
+    taps, c, a_row, sums = product.taps, product.c, product.a.row, product.arithmetic
     signs = "".join(kind[0] for kind in sums.bytes)
     multiply = f"tdpb{signs}d" if signs else "tdpbf16ps"
     rows, columns = _cut(shape.rows), _cut(shape.columns)
@@ -79,15 +80,27 @@ def _emit(unit: Unit, name: str, product: Product, blocking: Blocking, shape: Ti
 
     when(arguments.add if blocking.piece < product.terms[0] else False, load_sums, clear_sums)
 
-    loop = begin_loop(f, 0, arguments.k, SIDE, arguments.a, arguments.b, at_least_once=True)
-    a, b = loop.values
-    for v in range(len(columns)):
-        move_tile("tileloadd64", 6 + v, b + v * ROW, tap.b)
-    for r in range(len(rows)):
-        move_tile("tileloadd64", 4 + r, a + r * SIDE * a_row, a_row)
+    def terms(a: Ptr, b: Ptr) -> None:
         for v in range(len(columns)):
-            operate(f, multiply, 2 * r + v, 4 + r, 6 + v)
-    loop.end(a + ROW, b + SIDE * tap.b)
+            move_tile("tileloadd64", 6 + v, b + v * ROW, taps[-1].b)
+        for r in range(len(rows)):
+            move_tile("tileloadd64", 4 + r, a + r * SIDE * a_row, a_row)
+            for v in range(len(columns)):
+                operate(f, multiply, 2 * r + v, 4 + r, 6 + v)
+
+    def nest(taps: tuple[Tap, ...], count: Index, a: Ptr, b: Ptr) -> None:
+        """Loops over `taps`, `count` times the first."""
+        tap, *inner = taps
+        step = 1 if inner else SIDE
+        loop = begin_loop(f, 0, count, step, a, b, at_least_once=True)
+        a, b = loop.values
+        if inner:
+            nest((*inner,), inner[0].extent, a, b)
+        else:
+            terms(a, b)
+        loop.end(a + step * tap.a, b + step * tap.b)
+
+    nest(taps, arguments.k, arguments.a, arguments.b)
 
     for register, (r, v) in cells.items():
         if spill is None:

@@ -166,7 +166,8 @@ def decode(raw: Vector, element_type: str) -> Vector:
     if form.specials == "scale":
         bits = where(code.eq(0), 0x400000, code.shl(23))
         return where(code.eq(255), _NAN, bits).as_float()
-    if raw.f.unit.instructions.half and form.exponent <= 5 and form.specials in ("ieee", "fn"):
+    widths = {"ieee": 5, "fn": 5, "fnuz": 4}  # of exponents; in fnuz formats no field is for infinities
+    if raw.f.unit.instructions.half and form.exponent <= widths.get(form.specials, 0):
         return _decode_by_half(raw, form)
     magnitude = code & ((1 << form.magnitude_bits) - 1)
     shifted = magnitude.shl(form.shift)
@@ -194,13 +195,15 @@ def _decode_by_half(raw: Vector, form: Format) -> Vector:
     if form.exponent == FORMATS["f16"].exponent:
         return raw.cast("zext", "i16").shl(places).as_float().cast("fpext", "float")
     moved = raw.cast("sext", "i16").shl(places)
-    magnitude = moved & ((1 << (form.magnitude_bits + places)) - 1)
-    half = (moved & -0x8000) | magnitude
-    value = half.as_float().cast("fpext", "float") * math.ldexp(1.0, FORMATS["f16"].bias - form.bias)
+    lower, scale = (1 << (form.magnitude_bits + places)) - 1, math.ldexp(1.0, FORMATS["f16"].bias - form.bias)
+    half, first = moved & (lower - 0x8000), form.infinity << places
+    if form.specials in ("fn", "fnuz"):  # NaN has a single magnitude, which gets all bits of an f16's exponent
+        found = (moved & lower).eq(first) if form.specials == "fn" else half.eq(-0x8000)
+        half = half | where(found, moved.like(0x7E00), moved.like(0))
+        return half.as_float().cast("fpext", "float") * scale
+    magnitude = moved & lower
+    value = half.as_float().cast("fpext", "float") * scale
     sign = value.bits() & -_SIGN
-    first = form.infinity << places
-    if form.specials == "fn":
-        return where(magnitude.eq(first), sign | _NAN, value.bits()).as_float()
     fraction = magnitude.cast("zext", "i32").shl(form.shift - places) & ((1 << 23) - 1)
     return where(magnitude.compare("uge", first), fraction | _INFINITY | sign, value.bits()).as_float()
 
