@@ -394,7 +394,7 @@ def serialised() -> Any:
     from jax.experimental import serialize_executable as s
 
     compiled = jax.jit(lambda x: (jnp.sin(x), {"n": x.sum()})).lower(X).compile()
-    return s.deserialize_and_load(*s.serialize(compiled))(X)
+    return s.deserialize_and_load(*s.serialize(compiled), execution_devices=jax.devices()[:1])(X)
 
 
 def errors() -> Any:
