@@ -3,27 +3,43 @@
 `infer` gives the result shape of the opcodes whose shape the text may leave out, `check` compares a written shape
 with the rules of its opcode.  Rules: XLA's operation semantics (``docs/operation_semantics.md``).  Layouts are not
 looked at; inferred arrays have the default one.  Bounded dynamic dimensions are carried along.
+
+Rules that are not about elements are loaded when there is an instruction for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from hlotool.ir.opcodes import OPCODES
 from hlotool.ir.shape import Shape
 from hlotool.ir.shape_checks import Rule, ShapeError, expect, require_count
-from hlotool.ir.shape_collectives import COLLECTIVES
-from hlotool.ir.shape_contractions import CONTRACTIONS
 from hlotool.ir.shape_elementwise import ELEMENTWISE
-from hlotool.ir.shape_movement import MOVEMENT
-from hlotool.ir.shape_reductions import REDUCTIONS
 from hlotool.ir.shape_written import WRITTEN, Check
 
 __all__ = ["ShapeError", "check", "infer"]
 
-_RULES: dict[str, Rule] = {**ELEMENTWISE, **MOVEMENT, **REDUCTIONS, **CONTRACTIONS}
-_CHECKS: dict[str, Check] = {**WRITTEN, **COLLECTIVES}
+
+@cache
+def _rules() -> Mapping[str, Rule]:
+    from hlotool.ir.shape_contractions import CONTRACTIONS
+    from hlotool.ir.shape_movement import MOVEMENT
+    from hlotool.ir.shape_reductions import REDUCTIONS
+
+    return {**MOVEMENT, **REDUCTIONS, **CONTRACTIONS}
+
+
+@cache
+def _checks() -> Mapping[str, Check]:
+    from hlotool.ir.shape_collectives import COLLECTIVES
+
+    return COLLECTIVES
+
+
+def _rule(opcode: str) -> Rule | None:
+    return ELEMENTWISE.get(opcode) or _rules().get(opcode)
 
 
 def infer(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
@@ -32,7 +48,7 @@ def infer(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any])
     Raises ShapeError where operands and attributes do not fit together, and where the opcode's shape cannot be
     inferred because it is part of the operation (constant, reshape, custom-call...).
     """
-    rule = _RULES.get(opcode)
+    rule = _rule(opcode)
     if rule is None:
         raise ShapeError(f"the result shape of {opcode} cannot be inferred")
     arity = OPCODES[opcode].arity
@@ -46,10 +62,12 @@ def check(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapp
     arity = OPCODES[opcode].arity
     if arity is not None:
         require_count(opcode, operands, arity, arity)
-    own = _CHECKS.get(opcode)
+    if opcode == "parameter":  # it has the shape that it says
+        return
+    own = WRITTEN.get(opcode) or (None if opcode in ELEMENTWISE else _checks().get(opcode))
     if own is not None:
         own(opcode, shape, operands, attributes)
         return
-    rule = _RULES.get(opcode)
+    rule = _rule(opcode)
     if rule is not None:
         expect(opcode, shape, rule(opcode, operands, attributes))

@@ -20,8 +20,6 @@ from hlotool.ir.shape_checks import (
     require_count,
     same_dimensions,
 )
-from hlotool.ir.shape_contractions import CONTRACTIONS
-from hlotool.ir.shape_reductions import scan_shape
 from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = ["WRITTEN", "Check", "bitcast_rows"]
@@ -152,11 +150,15 @@ def _check_bitcast(opcode: str, shape: Shape, operands: Sequence[Shape], attribu
 
 def _check_contraction(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     """Dot-like operations may give another element type than their operands have."""
+    from hlotool.ir.shape_contractions import CONTRACTIONS  # loaded for those who have some
+
     inferred = CONTRACTIONS[opcode](opcode, operands, attributes)
     expect(opcode, shape, like(inferred, shape.element_type) if shape.is_array else inferred)
 
 
 def _check_scan(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
+    from hlotool.ir.shape_reductions import scan_shape
+
     made = scan_shape(operands, attributes, shape)
     one = shape.is_tuple and len(shape.elements) == 1 and not made.is_tuple  # XLA takes both for one result
     expect(opcode, shape, tuple_shape([made]) if one else made)

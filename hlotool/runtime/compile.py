@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from hlotool.codegen.kernel import is_plumbing, is_promoted
 from hlotool.codegen.machine import Machine
-from hlotool.runtime.compile_queue import Queue, is_there
 from hlotool.runtime.object_code import has_raw_functions, object_of, with_header
 from hlotool.runtime.target_machines import both_emitters, emitter
+
+if TYPE_CHECKING:
+    from hlotool.runtime.compile_queue import Queue
 
 __all__ = ["Compiler", "compile_units"]
 
@@ -96,4 +99,6 @@ class Compiler:
 
 def _queue() -> Queue | None:
     """A queue; None where llvmlite lacks what its native code calls."""
+    from hlotool.runtime.compile_queue import Queue, is_there
+
     return Queue() if is_there() and has_raw_functions() else None

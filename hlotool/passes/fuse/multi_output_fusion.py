@@ -9,7 +9,6 @@ from typing import Annotated, ClassVar
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.analysis.fingerprint import Structures
 from hlotool.analysis.fusibility import has_many_sources, is_fusible
-from hlotool.analysis.reducers import choice
 from hlotool.analysis.thresholds import Threshold
 from hlotool.ir import Computation, Instruction, Module
 from hlotool.lazy_dataclass import dataclass
@@ -154,6 +153,8 @@ class _Grouper:
         assert reduce is not None
         if len(reduce.operands) == 2:
             return True
+        from hlotool.analysis.reducers import choice  # which evaluates: most programs have no such reductions
+
         combiner = reduce.attributes["to_apply"]
         number = self.structures.number(combiner)
         if number not in self.free_of_order:
