@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic
 __all__ = ["dataclass"]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from dataclasses import dataclass
     from typing import Any
 else:
@@ -26,23 +26,28 @@ else:
 
         def decorate(cls: type[Any]) -> type[Any]:
             rows = _rows(cls, kw_only) if slots else None
-            made = _processed(cls, frozen, slots, kw_only) if rows is None else _slotted(cls, rows)
-            has_hash = vars(made).get("__hash__") is not None
-            wanted = ["__init__"] + ["__repr__"] * repr + ["__eq__"] * eq + ["__hash__"] * (eq and frozen)
-            for name in wanted:
-                if name not in vars(made) or (name == "__hash__" and not has_hash):
-                    setattr(made, name, _Late(made, name, rows))
+            own = vars(cls)
+            has_hash = own.get("__hash__") is not None
+            added: dict[str, Any] = {}
+            for name in ["__init__"] + ["__repr__"] * repr + ["__eq__"] * eq + ["__hash__"] * (eq and frozen):
+                if name not in own or (name == "__hash__" and not has_hash):
+                    added[name] = _Late(name, rows)
             if eq and not frozen and not has_hash:
-                made.__hash__ = None
-            if rows is None:
-                made.__dataclass_params__.frozen = frozen
-            else:
-                for name in _OF_FIELDS:
-                    setattr(made, name, _LateFields(made, name, rows, frozen))
+                added["__hash__"] = None
             if frozen:
-                made.__setattr__, made.__delattr__ = _refuse_assignment, _refuse_deletion
+                added["__setattr__"], added["__delattr__"] = _refuse_assignment, _refuse_deletion
                 if slots:
-                    made.__getstate__, made.__setstate__ = _state, _set_state
+                    added["__getstate__"], added["__setstate__"] = _state, _set_state
+            if rows is not None:
+                for name in _OF_FIELDS:
+                    added[name] = _LateFields(name, rows, frozen)
+                return _slotted(cls, rows, added)
+            made = _processed(cls, frozen, slots, kw_only)
+            for name, method in added.items():
+                if isinstance(method, _Late):
+                    method.__set_name__(made, name)
+                setattr(made, name, method)
+            made.__dataclass_params__.frozen = frozen
             return made
 
         return decorate
@@ -102,8 +107,9 @@ def _processed(cls: type[Any], frozen: bool, slots: bool, kw_only: bool) -> type
     return dataclasses.dataclass(init=False, eq=False, repr=False, **given)(cls)
 
 
-def _slotted(cls: type[Any], rows: Sequence[_Row]) -> type[Any]:
-    """A new class with slots for the fields: that cannot be changed later."""
+def _slotted(cls: type[Any], rows: Sequence[_Row], added: Mapping[str, Any]) -> type[Any]:
+    """A new class with slots for the fields, which cannot be changed later, and with what is `added`: Python takes as
+    long to put that there one by one as to make the class."""
     content = dict(vars(cls))
     if "__slots__" in content:
         raise TypeError(f"{cls.__name__} already specifies __slots__")
@@ -112,29 +118,33 @@ def _slotted(cls: type[Any], rows: Sequence[_Row]) -> type[Any]:
         content.pop(name, None)
     content.setdefault("__match_args__", tuple([row.name for row in rows if row.init and not row.kw_only]))
     content.setdefault("__replace__", _replaced)
+    content.update(added)
     made = type(cls.__name__, cls.__bases__, content)
     made.__qualname__ = cls.__qualname__
     return made
 
 
-_FEW = 8
-"""Instances that are made without the text of a method: most classes have no more in a small program."""
+_FEW = 16
+"""Calls of a method that do without its text: most classes have no more in a small program."""
 
 
 class _Late:
-    """The method `name` of the dataclass `cls`, until somebody looks it up; the standard library knows its fields if
-    `rows` are None."""
+    """The method `name` of the dataclass that has it, until somebody looks it up; the standard library knows its fields
+    if `rows` are None."""
 
     __slots__ = ("_class", "_left", "_name", "_rows")
 
-    def __init__(self, cls: type[Any], name: str, rows: Sequence[_Row] | None) -> None:
-        self._class, self._name, self._rows = cls, name, rows
-        self._left = _FEW if name == "__init__" and rows is not None else 0
+    def __init__(self, name: str, rows: Sequence[_Row] | None) -> None:
+        self._name, self._rows = name, rows
+        self._left = _FEW if name in _WITHOUT_TEXT and rows is not None else 0
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._class = owner
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         if self._left and type(instance) is self._class:
             self._left -= 1
-            return partial(self._set_fields, instance)
+            return partial(getattr(self, _WITHOUT_TEXT[self._name]), instance)
         return self._method().__get__(instance, owner)
 
     def _method(self) -> Any:
@@ -154,20 +164,42 @@ class _Late:
         """What ``__init__`` does, which takes as long to write as this takes a dozen times."""
         rows = self._rows
         assert rows is not None
-        places = [row.name for row in rows if row.init and not row.kw_only]
-        values = {**dict(zip(places, given, strict=False)), **named}
-        wanted = {row.name for row in rows if row.init and (row.name in values or not row.is_optional)}
-        if len(values) < len(given) + len(named) or values.keys() != wanted:
-            self._method()(instance, *given, **named)  # which says what is wrong
-            return
+        left, count = iter(given), 0
         for row in rows:
-            if row.name in values:
-                object.__setattr__(instance, row.name, values[row.name])
-            elif row.is_optional:
+            value = _NONE
+            if row.init:
+                value = _NONE if row.kw_only else next(left, _NONE)
+                if value is not _NONE:
+                    count += 1
+                elif row.name in named:
+                    value = named[row.name]
+                    count += 1
+            if value is _NONE:
                 value = row.default if row.factory is _NONE else row.factory()
+            if value is not _NONE:
                 object.__setattr__(instance, row.name, value)
-        if hasattr(self._class, "__post_init__"):
+            elif row.init:
+                count = -1
+                break
+        if count != len(given) + len(named):
+            self._method()(instance, *given, **named)  # which says what is wrong
+        elif hasattr(self._class, "__post_init__"):
             instance.__post_init__()
+
+    def _is_equal(self, instance: Any, other: object) -> Any:
+        """What ``__eq__`` says."""
+        if other.__class__ is not instance.__class__:
+            return NotImplemented
+        names = [row.name for row in self._rows or () if row.compare]
+        return [getattr(instance, name) for name in names] == [getattr(other, name) for name in names]
+
+    def _hash_of(self, instance: Any) -> int:
+        """What ``__hash__`` says."""
+        return hash(tuple([getattr(instance, row.name) for row in self._rows or () if row.hash]))
+
+
+_WITHOUT_TEXT = {"__init__": "_set_fields", "__eq__": "_is_equal", "__hash__": "_hash_of"}
+"""How a method is called before its text is written."""
 
 
 class _LateFields:
@@ -175,8 +207,11 @@ class _LateFields:
 
     __slots__ = ("_class", "_frozen", "_name", "_rows")
 
-    def __init__(self, cls: type[Any], name: str, rows: Sequence[_Row], frozen: bool) -> None:
-        self._class, self._name, self._rows, self._frozen = cls, name, rows, frozen
+    def __init__(self, name: str, rows: Sequence[_Row], frozen: bool) -> None:
+        self._name, self._rows, self._frozen = name, rows, frozen
+
+    def __set_name__(self, owner: type[Any], name: str) -> None:
+        self._class = owner
 
     def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
         rows = [(row.name, row.type, _field(row)) for row in self._rows]
