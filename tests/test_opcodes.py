@@ -33,7 +33,7 @@ from hlotool.codegen.machine import named
 from hlotool.codegen.plan.steps import HOST, NO_KERNEL
 from hlotool.evaluate import stochastic, truth_elementwise, truth_rules
 from hlotool.evaluate.rules import RULES, SCALAR_RULES
-from hlotool.ir import ELEMENT_TYPES, Module, Opcode, scalar, shape_inference
+from hlotool.ir import ELEMENT_TYPES, Module, Opcode, scalar, shape_elementwise, shape_inference, shape_written
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
 from hlotool.ir.opcodes import COMMON_ATTRIBUTES, ELEMENTWISE, SPELLED
 from hlotool.passes.framework.manager import run_pipeline
@@ -110,9 +110,13 @@ class Table:
     wants: Callable[[Opcode], bool] = _anything
 
 
+def _inferred() -> set[str]:
+    return {*shape_elementwise.ELEMENTWISE, *shape_inference._rules()}
+
+
 TABLES = {
-    "shapes": Table(lambda: {*shape_inference._RULES, *shape_inference._CHECKS}),
-    "inferred shapes": Table(lambda: shape_inference._RULES, lambda row: "inferable" in row.traits),
+    "shapes": Table(lambda: {*_inferred(), *shape_written.WRITTEN, *shape_inference._checks()}),
+    "inferred shapes": Table(_inferred, lambda row: "inferable" in row.traits),
     "protocol buffers": Table(lambda: proto._READERS, _has_own_attributes),
     "evaluator": Table(lambda: RULES),
     "evaluator, on arrays of scalars": Table(lambda: SCALAR_RULES, _is_elementwise),
