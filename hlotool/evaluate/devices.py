@@ -88,6 +88,7 @@ class _Table:
     """What devices left and took at one collective."""
 
     values: dict[int, Any] = field(default_factory=dict)
+    complete: bool = False
     results: dict[int, Any] | None = None
     error: BaseException | None = None
 
@@ -288,7 +289,7 @@ class ThreadWorld(World):
         with self._changed:
             table = self._tables.setdefault(key, _Table())
             table.values[device] = value
-            complete = len(table.values) == len(members)
+            table.complete = complete = len(table.values) == len(members)
             if complete:
                 del self._tables[key]
         if complete:
@@ -306,11 +307,23 @@ class ThreadWorld(World):
                 return f"for device{'' if len(absent) == 1 else 's'} {', '.join(absent)}"
 
             ready = lambda: table.results is not None or table.error is not None  # noqa: E731
-            self._wait(device, _Wait(ready, name, missing))
+            try:
+                self._wait(device, _Wait(ready, name, missing))
+            except BaseException:
+                self._leave(table, device)
+                raise
         if table.error is not None:
             raise table.error
         assert table.results is not None
         return table.results[device]
+
+    def _leave(self, table: _Table, device: int) -> None:
+        """Take back what a device left, whose memory goes away with it; if that is being read, wait for the end."""
+        with self._changed:
+            if table.complete:
+                self._changed.wait_for(lambda: table.results is not None or table.error is not None)
+            else:
+                del table.values[device]
 
     def finish(self, device: int, start: Instruction) -> None:
         """Meetings were over when they were started."""
