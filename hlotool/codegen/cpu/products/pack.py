@@ -238,7 +238,7 @@ class _CopyWriter:
     def _is_scattered(self) -> bool:
         """Whether rows are so far apart that processors do not fetch ahead what a task reads of them.
 
-        With vectors of 512 bits products took longer where they were fetched ahead, but for strips, of few rows at a time.
+        With vectors of 512 bits products took longer where they were fetched ahead, but for strips: few rows at a time.
         """
         copy, machine = self.copy, self.unit.machine
         narrow = machine is not None and machine.instructions.tuned and machine.vector_bits < 512
