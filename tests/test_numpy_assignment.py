@@ -84,6 +84,30 @@ PARTS: list[Callable[[Any, Any], Any]] = [
 ]  # fmt: skip
 
 
+def test_parts_of_an_array_that_nobody_has_share_their_elements() -> None:
+    for kind in ("float32", "bfloat16", "complex64"):
+        x = np.arange(6).astype(getattr(np, kind))
+        first, last, turned = x[:4], x[2:], np.reshape(x, (2, 3)).T
+        del x
+        first[3] = 9
+        last[1:][1] = 8
+        agree(first, numpy.array([0, 1, 2, 9]).astype(first.dtype))
+        agree(last, numpy.array([2, 9, 8, 5]).astype(first.dtype))
+        agree(turned, numpy.array([[0, 9], [1, 8], [2, 5]]).astype(first.dtype))
+
+
+def test_parts_of_parts_are_found_in_one_step() -> None:
+    x = np.arange(600)
+    part = x
+    while part.size > 1:
+        part = part[1:] if part.size % 2 else part[::-1][:-1]
+    part[0] = -1
+    wanted = numpy.arange(600)
+    wanted[numpy.asarray(x) == -1] = -1
+    assert (numpy.asarray(x) == -1).sum() == 1
+    agree(x, wanted)
+
+
 @pytest.mark.parametrize("number", range(len(PARTS)))
 def test_parts_share_their_elements_as_in_numpy(number: int) -> None:
     def program(n: Any) -> list[Any]:

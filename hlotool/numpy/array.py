@@ -225,13 +225,14 @@ class Array:
     def __setitem__(self, key: Any, value: Any) -> None:
         _function("_setitem")(self, key, value)
 
-    def _is_part_of(self, other: Array, step: Step) -> Array:
-        """This array, which in NumPy would share elements with `other`: those that `step` finds."""
+    def _is_part_of(self, other: Array, step: Step, surely: bool = False) -> Array:
+        """This array, which in NumPy would share elements with `other`: those that `step` finds, if not `surely` where
+        that gives a view."""
         if self is not other:
             whole = other._whole and other._whole()
             self._whole = ref(other if whole is None else whole)
             if self._ties is None and self._trace is None and other._trace is None:
-                tie(self, other, step)
+                tie(self, other, step, surely)
         return self
 
     @property

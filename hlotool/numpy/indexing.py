@@ -25,7 +25,7 @@ from hlotool.numpy.elementwise import broadcast_together, common_shape, constant
 from hlotool.numpy.errors import index_error, tracing_error, type_error, value_error
 from hlotool.numpy.manipulation import joined, one_of, permuted, with_shape
 from hlotool.numpy.operation import as_arrays, convert, operation, stacked
-from hlotool.numpy.parts import farthest, reached, refresh
+from hlotool.numpy.parts import owner_of, place_in, refresh
 from hlotool.numpy.trace import STATE, apply, leaked
 
 __all__ = ["_At", "_getitem", "_setitem", "dynamic_slice", "dynamic_update_slice", "take", "take_along_axis"]
@@ -72,7 +72,7 @@ def _read(x: Array, key: tuple[Any, ...]) -> Array:
     if found.base is None:  # a copy
         return wrap(found)
     part = wrap(found.copy() if x._mutable else numpy.ascontiguousarray(found).reshape(found.shape))
-    return part._is_part_of(x, lambda held: held[place])
+    return part._is_part_of(x, lambda held: held[place], surely=True)
 
 
 def _concrete_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -130,20 +130,17 @@ _ALONE = _references(Array(numpy.zeros(1)))  # versions of Python count differen
 
 
 def _write(x: Array, key: tuple[Any, ...], value: Any) -> None:
-    """Into a concrete array, and where it is a part into the whole: into its memory, if nobody else has that."""
-    target, steps = farthest(x)
+    """Into a concrete array, and where it is a part into its owner: into its memory, if nobody else has that."""
+    target = owner_of(x)
     alone = _references(target) <= _ALONE
     held = target._value
     given: Any = value
     if isinstance(value, Array):
         given = value._concrete("an assignment to an array that is not traced", _FOREIGN_VALUE)
-    if not (alone and held.flags.owndata and held.flags.writeable):
+    if not (alone and held.flags.owndata and held.flags.writeable and held.flags.c_contiguous):
         held = held.copy()
-    place = reached(held, steps)
-    if place is None:  # where NumPy has a copy
-        target, place = x, x._value.copy()
-        held = place
-    elif not place.flags.writeable:
+    place = place_in(held, x, target)
+    if not place.flags.writeable:
         raise _refused_part()
     try:
         with numpy.errstate(all="ignore"):

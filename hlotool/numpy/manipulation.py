@@ -132,7 +132,8 @@ def _shares_elements(function: Callable[P, R]) -> Callable[P, R]:
         if isinstance(whole, Array) and not options.get("copy"):
             rest, named = arguments[1:], {name: value for name, value in options.items() if name != "copy"}
             if isinstance(found, Array):
-                found._is_part_of(whole, lambda held: theirs(held, *rest, **named))
+                surely = whole._ties is None or whole._ties.owner is None  # its elements are row-major
+                found._is_part_of(whole, lambda held: theirs(held, *rest, **named), surely)
             else:
                 for n, one in enumerate(found):
                     one._is_part_of(whole, lambda held, n=n: theirs(held, *rest, **named)[n])

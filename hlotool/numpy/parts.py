@@ -1,19 +1,19 @@
 """Arrays that are parts of others: ``x[1:]``, ``x.T``, a reshaped array have the elements of `x`, as NumPy's views do.
 
-Each concrete array has values of its own.  A part remembers the ways to it from the arrays that it is a part of, as
-functions of NumPy, and these know their parts.  An assignment to one of them is one to the farthest array that is there
-still, along the way; then all its parts get their elements anew.
+Each concrete array has values of its own.  A part remembers the array that is a part of no other, its owner, and where
+in the memory of that its elements would be; the owner stays while it has parts, as in NumPy, and knows them.  An
+assignment to a part is one to its owner, all of whose parts then get their elements anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from weakref import ref
 
 import numpy
 
-__all__ = ["Step", "Ties", "farthest", "is_tied", "reached", "refresh", "tie"]
+__all__ = ["Step", "Ties", "is_tied", "owner_of", "place_in", "refresh", "tie"]
 
 Array: TypeAlias = Any  # that of `array.py`, which is written with this file
 Values = numpy.ndarray[Any, Any]
@@ -23,71 +23,113 @@ Step = Callable[[Values], Any]
 _FEW = 16
 
 
+class _Place(NamedTuple):
+    """Where the elements of a part lie in the memory of its owner, which is row-major."""
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: numpy.dtype[Any]
+    writeable: bool
+
+
 class Ties:
-    """With which arrays one shares its elements; `wholes` from the nearest to the farthest."""
+    """The arrays with which one shares its elements: the owner of a part, or the parts of an owner.
 
-    __slots__ = ("most", "parts", "wholes")
+    Few parts are ever assigned to: those of basic indices are looked for when they are, by the steps from the place
+    of another part, or from all of the owner.
+    """
 
-    def __init__(self) -> None:
-        self.wholes: tuple[tuple[ref[Array], tuple[Step, ...]], ...] = ()
-        self.parts: list[tuple[ref[Array], tuple[Step, ...]]] = []
+    __slots__ = ("above", "most", "owner", "parts", "place", "step")
+
+    def __init__(self, owner: Array | None = None, above: Ties | None = None, step: Step | None = None) -> None:
+        self.owner = owner
+        self.above = above
+        self.step = step
+        self.place: _Place | None = None
+        self.parts: list[ref[Array]] = []
         self.most = _FEW  # how many parts there may be until those that are gone are left out
 
 
-def _ties(x: Array) -> Ties:
-    found: Ties = Ties() if x._ties is None else x._ties
-    x._ties = found
+def tie(part: Array, whole: Array, step: Step, surely: bool = False) -> None:
+    """Let `part`, which is new, share the elements of `whole` that `step` finds, if NumPy has a view there, as it
+    `surely` has for basic indices; both are concrete."""
+    above = whole._ties
+    if above is None:
+        above = whole._ties = Ties()
+    owner = whole if above.owner is None else above.owner
+    own = Ties(owner, above if above.owner is not None else None, step)
+    if not surely and not _find(own):
+        return
+    part._ties = own
+    known = owner._ties
+    if len(known.parts) >= known.most:
+        known.parts = [one for one in known.parts if one() is not None]
+        known.most = 2 * len(known.parts) + _FEW
+    known.parts.append(ref(part))
+
+
+def _find(ties: Ties) -> bool:
+    """Look for the place of a part; whether NumPy has a view there."""
+    steps: list[Step] = []
+    at: Ties | None = ties
+    while at is not None and at.step is not None:
+        steps.append(at.step)
+        at = at.above
+    owner: Any = ties.owner
+    memory = numpy.empty(owner.shape, owner._value.dtype)  # of which the places alone matter
+    found: Any = _view(memory, None if at is None else at.place)
+    for step in reversed(steps):
+        found = step(found)
+    if not isinstance(found, numpy.ndarray) or (found.size and not numpy.may_share_memory(found, memory)):
+        return False
+    offset = _address(found) - _address(memory) if found.size else 0
+    ties.place = _Place(offset, found.shape, found.strides, found.dtype, found.flags.writeable)
+    ties.above = ties.step = None
+    return True
+
+
+def _address(values: Values) -> int:
+    address: int = values.__array_interface__["data"][0]
+    return address
+
+
+def _view(memory: Values, place: _Place | None) -> Values:
+    """What `memory`, which is row-major, has in a place; all of it if there is none."""
+    if place is None:
+        return memory
+    found: Values = numpy.ndarray(
+        place.shape, place.dtype, memory.reshape(-1).view(numpy.uint8), place.offset, place.strides
+    )
+    found.flags.writeable = place.writeable
     return found
-
-
-def tie(part: Array, whole: Array, step: Step) -> None:
-    """Let `part`, which is new, share the elements of `whole` that `step` finds; both are concrete."""
-    wholes: list[tuple[ref[Array], tuple[Step, ...]]] = [(ref(whole), (step,))]
-    if whole._ties is not None:
-        wholes += [(one, (*steps, step)) for one, steps in whole._ties.wholes if one() is not None]
-    _ties(part).wholes = tuple(wholes)
-    mine = ref(part)
-    for one, steps in wholes:
-        holder = one()
-        if holder is None:
-            continue
-        known = _ties(holder)
-        if len(known.parts) >= known.most:
-            known.parts = [pair for pair in known.parts if pair[0]() is not None]
-            known.most = 2 * len(known.parts) + _FEW
-        known.parts.append((mine, steps))
 
 
 def is_tied(x: Array) -> bool:
     """Whether an array is there that shares elements with `x`."""
     ties = x._ties
-    return ties is not None and any(one() is not None for one, _ in (*ties.wholes, *ties.parts))
+    return ties is not None and (ties.owner is not None or any(one() is not None for one in ties.parts))
 
 
-def farthest(x: Array) -> tuple[Array, tuple[Step, ...]]:
-    """Of what is there, the whole that is no part of another, and the steps from it to `x`."""
-    found: tuple[Array, tuple[Step, ...]] = (x, ())
-    for one, steps in x._ties.wholes if x._ties is not None else ():
-        whole = one()
-        if whole is not None and whole._trace is None:
-            found = whole, steps
-    return found
+def owner_of(x: Array) -> Array:
+    """The concrete array in which an assignment to `x` takes place: `x` where that is no part."""
+    owner = None if x._ties is None else x._ties.owner
+    return x if owner is None or owner._trace is not None else owner
 
 
-def reached(held: Values, steps: tuple[Step, ...]) -> Values | None:
-    """The part of `held`, in its memory; None where NumPy has a copy there."""
-    place: Any = held
-    for step in steps:
-        place = step(place)
-    return place if place is held or getattr(place, "base", None) is held else None
+def place_in(held: Values, x: Array, owner: Array) -> Values:
+    """Where the elements of `x` are in the row-major values of its owner."""
+    if x is owner:
+        return held
+    if x._ties.step is not None:
+        _find(x._ties)
+    return _view(held, x._ties.place)
 
 
-def refresh(whole: Array) -> None:
-    """Give all parts of `whole`, which has memory of its own, their elements."""
-    for one, steps in whole._ties.parts if whole._ties is not None else ():
+def refresh(owner: Array) -> None:
+    """Give all parts of an array, whose values are row-major, their elements."""
+    for one in owner._ties.parts if owner._ties is not None else ():
         part = one()
         if part is not None and part._trace is None:
-            place = reached(whole._value, steps)
-            if place is not None:
-                part._value = numpy.array(place, order="C")
-                part._mutable = True
+            part._value = numpy.array(place_in(owner._value, part, owner), order="C")
+            part._mutable = True
