@@ -315,6 +315,20 @@ def sums_of_devices() -> Any:
 
 
 @case
+def sums_of_what_is_the_same_everywhere() -> Any:
+    @mapped(mesh(2, 4), P("x", "y"), P("x", "y"))
+    def step(x: Any) -> Any:
+        one = lax.pcast(jnp.cos(jnp.arange(2.0)), ("x", "y"), to="varying")
+        return x * lax.psum(one, "y") + lax.all_gather(one, "x").sum(0)
+
+    @mapped(mesh(2, 4), P("x"), P("x"), axis_names={"x"})
+    def half(x: Any) -> Any:
+        return x + lax.psum(lax.pcast(jnp.cos(jnp.arange(2.0)), "x", to="varying"), "x")
+
+    return step(numbers(4, 8)), half(numbers(4, 2))
+
+
+@case
 def gathering() -> Any:
     m = mesh(8)
 

@@ -79,11 +79,17 @@ def whole_of(tiling: Tiling) -> Tiling:
 
 
 class Partitioner(Writer):
-    """Writes into one computation what a device does of others."""
+    """Writes into one computation what a device does of others.
 
-    def __init__(self, work: Work, computation: Computation, rules: Mapping[str, Rule]) -> None:
+    Where that is called on arrays of each device's own, `own_worlds` are the worlds of these.
+    """
+
+    def __init__(
+        self, work: Work, computation: Computation, rules: Mapping[str, Rule], own_worlds: tuple[int, ...] | None = None
+    ) -> None:
         super().__init__(work, computation)
         self.rules = rules
+        self.own_worlds = own_worlds
 
     @property
     def devices(self) -> int:

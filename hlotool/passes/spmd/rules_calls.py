@@ -99,15 +99,23 @@ def _border(p: Partitioner, i: Instruction, values: list[Value]) -> Value:
     return Part(given.local, i.shape, tiling)
 
 
-def _is_own(p: Partitioner, i: Instruction, values: list[Value]) -> None:
-    """Refuse a collective among devices whose operands are parts of arrays of all devices."""
+def _owned(p: Partitioner, i: Instruction, values: list[Value]) -> list[Value]:
+    """The operands of a collective among devices, as arrays of their own; refused where they are parts of ones of all.
+
+    What does not depend on arguments is the same on all devices, and their own where the program says what each does.
+    """
     among = i.attributes.get("channel_id") is not None
-    if among and not any(part.tiling.is_manual for value in values for part in parts_of(value)):
+    if not among or any(part.tiling.is_manual for value in values for part in parts_of(value)):
+        return values
+    worlds = next((tiling.worlds for tiling in p.wanted(i) or () if tiling.is_manual), p.own_worlds)
+    parts = [one for one in values if isinstance(one, Part) and not one.tiling.is_tiled]
+    if worlds is None or len(parts) != len(values):
         raise refusal(i, "it is among devices, outside of what a program says for each of them")
+    return [Part(one.local, one.shape, replicated(one.tiling.rank, p.devices, worlds)) for one in parts]
 
 
 def _each(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
-    _is_own(p, i, values)
+    values = _owned(p, i, values)
     labels = [tuple(range(o.shape.rank)) for o in i.operands]
     if len({o.shape.dimensions for o in i.operands}) > 1:
         return None
@@ -116,7 +124,7 @@ def _each(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
 
 def _along(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     """All dimensions but the one that is gathered or scattered."""
-    _is_own(p, i, values)
+    values = _owned(p, i, values)
     gone = i.attributes.get("dimensions") or ()
     rank = i.operands[0].shape.rank
     labels = tuple([None if d in gone or not gone else d for d in range(rank)])

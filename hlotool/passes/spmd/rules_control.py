@@ -37,11 +37,12 @@ def _written(
     p: Partitioner, computation: Computation, given: tuple[Tiling, ...], wanted: tuple[Tiling, ...] | None
 ) -> tuple[Computation, tuple[Tiling, ...]]:
     """A computation for one device whose parameters have the tilings `given`, and the tilings of its results."""
-    key = computation, given, wanted
+    worlds = next((tiling.worlds for tiling in given if tiling.is_manual), p.own_worlds)
+    key = computation, given, wanted, worlds
     found: tuple[Computation, tuple[Tiling, ...]] | None = p.work.written.get(key)
     if found is None:
         made = Computation(p.work.module.unique_name(computation.name))
-        inner = Partitioner(p.work, made, p.rules)
+        inner = Partitioner(p.work, made, p.rules, worlds)
         rows = iter(given)
         arguments: list[Value] = []
         for parameter in computation.parameters:
