@@ -80,7 +80,8 @@ PARTS: list[Callable[[Any, Any], Any]] = [
     lambda n, x: n.unstack(x, axis=2)[1] if hasattr(n, "unstack") else x[..., 1], lambda n, x: x.real,
     lambda n, x: n.split(x, 2, axis=2)[1], lambda n, x: n.swapaxes(x, 0, 2)[1], lambda n, x: n.rot90(x),
     lambda n, x: n.reshape(x.T, (-1,)), lambda n, x: x[[1, 0]], lambda n, x: x[x > 5], lambda n, x: n.atleast_3d(x)[1],
-    lambda n, x: n.squeeze(x[:1]), lambda n, x: n.fliplr(x)[0],
+    lambda n, x: n.squeeze(x[:1]), lambda n, x: n.fliplr(x)[0], lambda n, x: n.reshape(x, (6, 4), order="F"),
+    lambda n, x: n.reshape(x.T, (6, 4), order="F"), lambda n, x: n.reshape(n.transpose(x, (1, 0, 2)), (6, 4)),
 ]  # fmt: skip
 
 

@@ -132,7 +132,8 @@ def _shares_elements(function: Callable[P, R]) -> Callable[P, R]:
         if isinstance(whole, Array) and not options.get("copy"):
             rest, named = arguments[1:], {name: value for name, value in options.items() if name != "copy"}
             if isinstance(found, Array):
-                surely = whole._ties is None or whole._ties.owner is None  # its elements are row-major
+                # The elements of what is no part are row-major.
+                surely = (whole._ties is None or whole._ties.owner is None) and "order" not in options
                 found._is_part_of(whole, lambda held: theirs(held, *rest, **named), surely)
             else:
                 for n, one in enumerate(found):
@@ -148,12 +149,22 @@ def _reshape(x: Any, shape: tuple[int, ...], /) -> Array:
     return with_shape(found, target_shape(shape, found.size))
 
 
+@operation("x")
+def _reshape_by_columns(x: Any, shape: tuple[int, ...], /) -> Array:
+    found = one_of(x)
+    given = permuted(found, range(found.ndim)[::-1])
+    return permuted(with_shape(given, target_shape(shape, found.size)[::-1]), range(len(shape))[::-1])
+
+
 @_shares_elements
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None, order: str = "C") -> Array:
-    """The elements in order, in another shape; one size may be -1, for what is left."""
-    if order != "C":
-        raise value_error(f"reshape knows the order 'C', not {order!r}", "transpose the array before and after")
-    return _reshape(x, _sizes(shape))
+    """The elements in order, in another shape; one size may be -1, for what is left.
+
+    With `order` "F" the first index changes fastest, in the array and in the result.
+    """
+    if order not in ("C", "A", "F"):
+        raise value_error(f"reshape knows the orders 'C', 'F' and 'A' (which is 'C' here), not {order!r}")
+    return (_reshape_by_columns if order == "F" else _reshape)(x, _sizes(shape))
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
