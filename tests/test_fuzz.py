@@ -33,6 +33,16 @@ def test_mutants_end_in_success_or_in_diagnostics() -> None:
     assert min(ends["error"], ends["invalid"], ends["valid"]) > 50  # the fuzzer reaches all of the way
 
 
+@pytest.mark.parametrize(
+    "sharding",
+    ["{mesh[a=2] [{a}]negate\n }", "{mesh[a=1,b=// x\n4], unreduced}", "{mesh[a=2], [{a:(1// x\n)2}]}",
+     '{maximal_mesh[device_id=5], metadata={op_name="q"}}', '{mesh[a=2], [{a}], metadata={op_name="q"}}'],
+)  # fmt: skip
+def test_what_fuzzing_found_in_shardings(sharding: str) -> None:
+    text = f"ENTRY e {{\n  x = f32[8] parameter(0), sharding={sharding}\n  ROOT y = f32[8] negate(x)\n}}\n"
+    assert isinstance(mutate.attempt(1, text), str)
+
+
 def test_mutants_are_reproducible() -> None:
     pool = seeds(corpus=0)
     assert pool == seeds(corpus=0)

@@ -152,7 +152,8 @@ def read_axes(text: str) -> ReadAxes:
     metadata = _METADATA.match(text, position, end)
     position = metadata.end() if metadata else position
     if text[position:end].strip():
-        raise ShardingValueError(f"unexpected '{text[position:end].strip()[:40]}' in a sharding over named axes")
+        odd = _line(text[position : min(end, position + 40)])
+        raise ShardingValueError(f"unexpected '{odd}' in a sharding over named axes")
     groups.pop("replicated", None)
     note = metadata.group(1) if metadata else ""
     return ReadAxes(mesh=mesh, dimensions=rows, subgroups=groups, open_dimensions=tuple(opened), metadata=note)
@@ -164,7 +165,7 @@ def _read_mesh(axes: str, text: str, position: int) -> tuple[Mesh, int]:
     while at < len(axes.rstrip()):
         found = _AXIS.match(axes, at)
         if found is None:
-            raise ShardingValueError(f"an axis of a mesh is written 'x'=2, not {axes[at : at + 20].strip()}")
+            raise ShardingValueError(f"an axis of a mesh is written 'x'=2, not {_line(axes[at : at + 20])}")
         quoted, bare, size_text = found.groups()
         names.append((quoted or bare or "", int(size_text)))
         at = found.end()
@@ -196,7 +197,7 @@ def _read_row(row: str, mesh: Mesh) -> tuple[list[Piece], bool]:
     while at < len(row.rstrip()):
         found = _PART.match(row, at)
         if found is None:
-            raise ShardingValueError(f"an axis is written 'x' or 'x':(1)2, not {row[at : at + 20].strip()}")
+            raise ShardingValueError(f"an axis is written 'x' or 'x':(1)2, not {_line(row[at : at + 20])}")
         quoted, bare, before, size, mark = found.groups()
         if mark:
             is_open = True
@@ -204,3 +205,8 @@ def _read_row(row: str, mesh: Mesh) -> tuple[list[Piece], bool]:
             pieces.append(mesh.piece(quoted or bare or "", int(before or 1), int(size) if size else None))
         at = found.end()
     return pieces, is_open
+
+
+def _line(text: str) -> str:
+    """A piece of a text as one line."""
+    return " ".join(text.split())

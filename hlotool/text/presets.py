@@ -36,7 +36,7 @@ FINGERPRINT = replace(CANONICAL, operand_shapes=False, index_comments=False)
 """For hashing."""
 
 _LARGEST = 2_000_000  # instructions of a canonical form, in which every call repeats the body that it calls
-_NOTES = re.compile(r' metadata=(?:\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})*\})')
+_NOTES = re.compile(r'(?:,\s*|\s+)metadata=(?:\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})*\})')
 _NAMING = ("origin", "statistics")
 
 
