@@ -152,8 +152,8 @@ def read_axes(text: str) -> ReadAxes:
     metadata = _METADATA.match(text, position, end)
     position = metadata.end() if metadata else position
     if text[position:end].strip():
-        rest = _line(text[position : min(end, position + 40)])
-        raise ShardingValueError(f"unexpected '{rest}' in a sharding over named axes")
+        odd = _line(text[position : min(end, position + 40)])
+        raise ShardingValueError(f"unexpected '{odd}' in a sharding over named axes")
     groups.pop("replicated", None)
     note = metadata.group(1) if metadata else ""
     return ReadAxes(mesh=mesh, dimensions=rows, subgroups=groups, open_dimensions=tuple(opened), metadata=note)
