@@ -61,7 +61,11 @@ def test_bags_with_weights_and_by_frequency() -> None:
         return functional.embedding_bag(indices, table, offsets, mode="sum", scale_grad_by_freq=True)
 
     assert_as_eager(weighted, (weights(7, 3), weights(7)))
-    assert_as_eager(by_frequency, (weights(7, 3),))
+    table = weights(7, 3)
+    (found,) = torch.autograd.grad(torch.compile(by_frequency, backend="hlotool")(table).sum(), table)
+    # PyTorch 2.13 itself does not divide what the last index gets.
+    wanted = torch.bincount(indices, minlength=7).clamp(max=1)[:, None].expand(7, 3)
+    torch.testing.assert_close(found, wanted.to(table.dtype))
 
 
 def test_rows_are_made_no_longer_than_a_norm() -> None:
