@@ -212,7 +212,7 @@ def fitted(samples: Sequence[Sample], prior: Mapping[str, float], trust: float =
 
 _STEPS = 300
 _MOST_DAMPING = 1e9
-_FAR = 0.6
+_FAR = 1.0
 """The error from which on a sample weighs less than its square: most are nearer, and a few that nothing here explains
 should not move the rest."""
 
