@@ -244,29 +244,98 @@ ENTRY e {
     assert amounts["read L3"] > amounts["read L2"]
 
 
-def test_the_code_of_kernels_that_lie_side_by_side_is_found_together() -> None:
-    def found(count: int) -> float:
-        lines = "".join(f"  s{n} = f32[{n + 8}] parameter({n + 1})\n" for n in range(count))
-        lines += "".join(f"  x{n} = f32[{n + 8}] negate(s{n})\n" for n in range(count))
-        shapes = ", ".join(f"f32[{n + 8}]" for n in range(count))
-        names = ", ".join(f"x{n}" for n in range(count))
-        module = parse(f"""HloModule code
+def test_an_array_takes_longer_to_find_the_longer_it_was_not_used() -> None:
+    def found(trips: int) -> float:
+        """A small array behind a large one, which is read so often."""
+        kernels = predict(parse(f"""HloModule old
+body {{
+  p = (s32[], f32[4000000]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[4000000] get-tuple-element(p), index=1
+  y = f32[4000000] negate(x)
+  o = s32[] constant(1)
+  j = s32[] add(i, o)
+  ROOT r = (s32[], f32[4000000]) tuple(j, y)
+}}
+condition {{
+  p = (s32[], f32[4000000]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  n = s32[] constant({trips})
+  ROOT c = pred[] compare(i, n), direction=LT
+}}
 ENTRY e {{
-  big = f32[30000000] parameter(0)
-{lines}  y = f32[30000000] negate(big)
-  ROOT r = ({shapes}, f32[30000000]) tuple({names}, y)
-}}""")
-        kernels = predict(module, machine=V3, threads=1, performance=built_in(V3, 1)).prediction.kernels
-        return sum(k.amounts.get("code memory", 0.0) for k in kernels)
+  x = f32[4000000] parameter(0)
+  a = f32[64] parameter(1)
+  o = s32[] constant(0)
+  s = (s32[], f32[4000000]) tuple(o, x)
+  l = (s32[], f32[4000000]) while(s), condition=condition, body=body
+  y = f32[4000000] get-tuple-element(l), index=1
+  b = f32[64] negate(a)
+  ROOT r = (f32[64], f32[4000000]) tuple(b, y)
+}}"""), machine=V3, threads=1, performance=built_in(V3, 1)).prediction.kernels
+        return next(k.amounts["array"] for k in kernels if k.instruction.name == "b")
 
-    assert found(1) > 0.9
-    assert found(6) < found(1) + 2
+    assert found(1000) == pytest.approx(10 ** (1 / 3) * found(100), rel=0.1)
+
+
+def test_what_is_moved_and_what_is_computed_hide_each_other() -> None:
+    performance = built_in(V3, 1)
+    computed, moved, alone = {"vector": 1000.0}, {"read L3": 3000.0}, {"start": 1.0}
+    times = [performance.nanoseconds(amounts) for amounts in (computed, moved, alone)]
+    both = {**computed, **moved, **alone}
+    assert performance.nanoseconds(both) == pytest.approx((times[0] ** 2 + times[1] ** 2) ** 0.5 + times[2])
+    assert sum(performance.parts(both).values()) == pytest.approx(performance.nanoseconds(both))
+    assert performance.parts(both)["start"] == pytest.approx(times[2])
+
+
+def test_operations_of_several_instructions_count_so() -> None:
+    def vectors(kinds: str, work: str, level: str = "x86-64-v3") -> float:
+        source, result = kinds.split()
+        found = amounts_of(f"""HloModule several
+ENTRY e {{
+  a = {source}[4096] parameter(0)
+  b = {source}[4096] parameter(1)
+  ROOT c = {result}[4096] {work}
+}}""", named(level))
+        return sum(amount for name, amount in found.items() if name in ("vector", "half"))
+
+    assert vectors("s32 bf16", "convert(a)") > 4 * vectors("f32 bf16", "convert(a)")
+    assert vectors("f32 f16", "convert(a)", "generic") > 4 * vectors("f32 f16", "convert(a)")
+    assert vectors("f32 s32", "convert(a)") > 4 * vectors("s32 f32", "convert(a)")
+    assert vectors("f32 f32", "maximum(a, b)") >= 4 * vectors("s32 s32", "maximum(a, b)")
+    assert vectors("u32 u32", "count-leading-zeros(a)") > 4 * vectors("u32 u32", "count-leading-zeros(a)", "x86-64-v4")
+
+
+def test_elements_that_no_vector_holds_together_are_gathered() -> None:
+    def read(columns: int) -> dict[str, float]:
+        return amounts_of(f"""HloModule strided
+ENTRY e {{
+  a = f32[4096,{columns}] parameter(0)
+  b = f32[4096,1] slice(a), slice={{[0:4096], [0:1]}}
+  ROOT c = f32[4096,1] negate(b)
+}}""")
+
+    assert read(4).get("scattered load", 0.0) > 0
+    assert read(10)["indexed load"] == pytest.approx(2 * 4096)
+
+
+def test_functions_of_single_elements_take_as_long_as_those_of_vectors() -> None:
+    found = amounts_of("""HloModule rows
+ENTRY e {
+  a = f32[128] parameter(0)
+  b = f32[128,40] parameter(1)
+  c = f32[128] log(a)
+  d = f32[128,40] broadcast(c), dimensions={0}
+  ROOT e = f32[128,40] add(b, d)
+}""")
+    assert found["function log"] >= 128 / V3.lanes(32)
 
 
 def test_the_fit_finds_the_figures_that_made_the_times() -> None:
     truth = {"start": 20.0, "vector": 0.5, "read L2": 0.01}
     works = [{"start": 1.0, "vector": v, "read L2": b} for v in (1.0, 100.0, 9000.0) for b in (1.0, 1e4, 1e6)]
-    samples = [Sample(work, sum(truth[name] * work[name] for name in work)) for work in works]
+    made = Performance(cpu="x86-64-v3", threads=1, origin="made", figures=truth)
+    samples = [Sample(work, made.nanoseconds(work)) for work in works]
     found = fitted(samples, {"start": 5.0, "vector": 2.0, "read L2": 0.1}, trust=1e-3)
     assert found == pytest.approx(truth, rel=0.05)
     spoilt = fitted([*samples, Sample(works[0], 1e6)], {"start": 5.0, "vector": 2.0, "read L2": 0.1}, trust=1e-3)

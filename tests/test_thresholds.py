@@ -1074,7 +1074,6 @@ _NO_THRESHOLDS = {
     "_SIDE = 32": "how shared memory is laid out",
     "_MOST_KEPT = 1 << 18": "where a choice asks for it",
     "_FAR_BYTES = 1024": "what the model of times tells apart",
-    "_PAGE_LINES = 512": "of the model of times",
     "_REACH = 2048 * 4096": "of the model of times",
     "_SEEN = 64": "of the model of times",
     "_AHEAD = 256": "of the model of times",

@@ -1,13 +1,15 @@
-"""How fast a machine is, and how long kernels take there: a sum of amounts of work, each with its figure.
+"""How fast a machine is, and how long kernels take there: amounts of work, each with its figure.
 
 Code generation counts the work of a kernel (`hlotool.codegen.prediction`): starts, nanoseconds as its emitter plans
-them, bytes by the cache that they come from, arrays and code that have to be fetched first.  A figure says how many
-nanoseconds one of them takes.  So a prediction can be read: every term of it is an amount times a figure.  Figures are
-built in, or measured (`hlotool.harness.calibration`), by `fitted`.
+them, bytes by the cache that they come from, arrays that have to be fetched first.  A figure says how many
+nanoseconds one of them takes.  So a prediction can be read: every term of it is an amount times a figure.  What caches
+move, and what is computed meanwhile, hide each other in part: both together take the root of the sum of their squares.
+Figures are built in, or measured (`hlotool.harness.calibration`), by `fitted`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -54,7 +56,7 @@ FIGURES: Mapping[str, str] = {
     "indexed load": "of reading one whose elements lie anywhere, likewise",
     "indexed store": "of writing such a one, likewise",
     "scalar access": "of reading or writing a single element",
-    "guarded": "of reading where a condition holds, likewise",
+    "guarded": "of the condition of a vector that is read only where it holds",
     "combined": "of applying a reducer of several operations to vectors, likewise",
     "results": "of beginning and ending a reduction",
     "latency": "of the longest chain of operations of a kernel, once, in cycles: small ones do not hide it",
@@ -76,12 +78,23 @@ FIGURES: Mapping[str, str] = {
     **{f"read {level}": f"of a byte of an array that is in {level}" for level in LEVELS},
     **{f"write {level}": f"of writing a byte of an array that is in {level}" for level in LEVELS},
     **{f"update {level}": f"of writing a byte of an array in {level} that is read, too" for level in LEVELS},
-    **{f"array {level}": f"that begins in {level}: its first line" for level in LEVELS[1:]},
+    "array": "until an array is found that has left a core's own caches: of a cube root of milliseconds since then",
     **{f"lines {level}": f"of an array that begins in {level}: one of its first lines" for level in LEVELS[1:]},
-    **{f"code {level}": f"of a kernel that is in {level}: its first line" for level in LEVELS[1:]},
-    **{f"code lines {level}": f"of a kernel that is in {level}: one of LLVM IR" for level in LEVELS[1:]},
 }
 """What each figure is: nanoseconds, of one of these.  Nanoseconds that emitters plan count as amounts of work."""
+
+
+_MOVED = ("read ", "write ", "update ")
+_ALONE = {"start", "step", "task", "fork", "line", "array", *(f"lines {level}" for level in LEVELS)}
+"""How the names of what caches move begin, and those of what nothing hides."""
+
+
+def _group(name: str) -> int:
+    """Which terms hide each other: 0 of what nothing hides, 1 of what is computed, 2 of what is moved."""
+    return 2 if name.startswith(_MOVED) else 0 if name in _ALONE else 1
+
+
+_GROUPS: Mapping[str, int] = {name: _group(name) for name in FIGURES}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +111,25 @@ class Performance:
 
     def nanoseconds(self, amounts: Amounts) -> float:
         """The time of so much work."""
-        return sum(self.figures[name] * amount for name, amount in amounts.items())
+        alone, computed, moved = self._groups(amounts)
+        return alone + math.hypot(computed, moved)
+
+    def _groups(self, amounts: Amounts) -> list[float]:
+        """The time of each group, if nothing hid anything."""
+        groups = [0.0, 0.0, 0.0]
+        for name, amount in amounts.items():
+            groups[_GROUPS[name]] += self.figures[name] * amount
+        return groups
 
     def parts(self, amounts: Amounts) -> dict[str, float]:
-        """Its terms in nanoseconds, the largest first."""
-        terms = {name: self.figures[name] * amount for name, amount in amounts.items() if amount}
+        """Its terms in nanoseconds, less what is hidden of them, the largest first."""
+        _, computed, moved = self._groups(amounts)
+        both = math.hypot(computed, moved) or 1.0
+        shares = 1.0, computed / both, moved / both
+        terms = {
+            name: self.figures[name] * amount * shares[_GROUPS[name]]
+            for name, amount in amounts.items() if amount
+        }  # fmt: skip
         return dict(sorted(terms.items(), key=lambda term: (-term[1], term[0])))
 
 
@@ -160,16 +187,17 @@ def fitted(samples: Sequence[Sample], prior: Mapping[str, float], trust: float =
     work = np.array([[s.amounts.get(name, 0.0) for name in names] for s in samples], float).reshape(-1, len(names))
     target = np.log([s.nanoseconds for s in samples])
     first = np.log([prior[name] for name in names])
-    slower = float(np.median(target - np.log(work @ np.exp(first)))) if len(target) else 0.0
+    group = np.array([_GROUPS[name] for name in names])
+    slower = float(np.median(target - np.log(_terms(work, group, first).sum(axis=1)))) if len(target) else 0.0
     found, damping = first + slower, 1e-3  # errors of what is far too low have no slope
-    value = _loss(work, target, first, found, trust)[0]
+    value = _loss(work, group, target, first, found, trust)[0]
     for _ in range(_STEPS):
-        _, residual, slope, weight = _loss(work, target, first, found, trust)
+        _, residual, slope, weight = _loss(work, group, target, first, found, trust)
         left = (slope.T * weight) @ slope + np.eye(len(names)) * trust
         right = (slope.T * weight) @ residual + trust * (found - first)
         step = np.linalg.solve(left + damping * np.diag(np.diag(left)), right)
         tried = found - np.clip(step, -1, 1)
-        better = _loss(work, target, first, tried, trust)[0]
+        better = _loss(work, group, target, first, tried, trust)[0]
         if better < value:
             done = value - better < 1e-9 * value
             found, value, damping = tried, better, damping / 3
@@ -184,7 +212,7 @@ def fitted(samples: Sequence[Sample], prior: Mapping[str, float], trust: float =
 
 _STEPS = 300
 _MOST_DAMPING = 1e9
-_FAR = 0.6
+_FAR = 1.0
 """The error from which on a sample weighs less than its square: most are nearer, and a few that nothing here explains
 should not move the rest."""
 
@@ -194,11 +222,20 @@ _FARTHEST = 20.0
 _Numbers = npt.NDArray[np.float64]
 
 
+def _terms(work: _Numbers, group: npt.NDArray[np.int_], figures: _Numbers) -> _Numbers:
+    """The parts of times (`Performance.parts`) at logarithms of figures, which are their slopes by these, too."""
+    terms = work * np.exp(figures)
+    computed, moved = (terms[:, group == one].sum(axis=1, keepdims=True) for one in (1, 2))
+    both = np.maximum(np.hypot(computed, moved), np.finfo(float).tiny)
+    shares = np.hstack([np.ones_like(both), computed / both, moved / both])
+    return np.asarray(terms * shares[:, group])
+
+
 def _loss(
-    work: _Numbers, target: _Numbers, first: _Numbers, figures: _Numbers, trust: float
+    work: _Numbers, group: npt.NDArray[np.int_], target: _Numbers, first: _Numbers, figures: _Numbers, trust: float
 ) -> tuple[float, _Numbers, _Numbers, _Numbers]:
     """The loss at logarithms of figures; errors, their slopes, and the weights of samples (Huber)."""
-    terms = work * np.exp(figures)
+    terms = _terms(work, group, figures)
     times = terms.sum(axis=1)
     ratio = np.minimum(times / np.exp(target), _FARTHEST)
     residual = ratio - 1

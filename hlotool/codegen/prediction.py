@@ -3,13 +3,14 @@
 Kernels are written, as for a program, but not compiled: loops and tiles count cycles, and emitters say how many tasks
 there are.  What they leave out is where the data is.  A run of the program is walked, kernel by kernel, and each array
 remembers how many bytes were touched until its last use: what was touched since is how far away it is (the reuse
-distance of Mattson et al., Evaluation techniques for storage hierarchies, 1970, with arrays for pages).  The same goes
-for the code of kernels, which comes from memory again where much was touched since.  A loop is walked twice, and so is
-the program: what counts is the later time, when caches have what the earlier one left there.
+distance of Mattson et al., Evaluation techniques for storage hierarchies, 1970, with arrays for pages), and when that
+was: others use what cores share meanwhile, caches and what is known of where pages are.  A loop is walked twice, and so
+is the program: what counts is the later time, when caches have what the earlier one left there.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -48,10 +49,8 @@ def predicted(module: Module, performance: Performance, machine: Machine, thread
     return ModulePrediction(tuple(walk.found.values()), tuple(walk.unknown))
 
 
-
-
 class _Walk:
-    """A run of a program, kernel by kernel; `clock` counts the bytes that were touched."""
+    """A run of a program, kernel by kernel; `clock` counts the bytes that were touched, `now` nanoseconds."""
 
     def __init__(self, module: Module, performance: Performance, machine: Machine, threads: int) -> None:
         self.performance, self.machine, self.threads = performance, machine, threads
@@ -69,10 +68,9 @@ class _Walk:
                 if instruction in self.kernels.of:
                     there = assignment.there.get(instruction, frozenset())
                     self.own[instruction] = _own(instruction, self.kernels.of[instruction], there)
-        self.clock = 0.0
-        self.used: dict[object, float] = {}
-        self.places: dict[object, float] = {}  # of code, in lines
-        self.code_lines = 0.0
+        self.clock = self.now = 0.0
+        self.used: dict[_Block, tuple[float, float]] = {}
+        self.parts: dict[Value, tuple[float, float]] = {}  # of which a part was used, nobody knows which
         self.found: dict[Instruction, KernelPrediction] = {}
         self.unknown: dict[Instruction, None] = {}
 
@@ -81,18 +79,22 @@ class _Walk:
         for instruction in computation:
             if instruction in self.kernels.of:
                 amounts = self.kernel(instruction, depth > 0)
+                nanoseconds = self.performance.nanoseconds(amounts)
+                self.now += nanoseconds
                 if last:
-                    seconds = self.performance.nanoseconds(amounts) * 1e-9 * runs
-                    self.found[instruction] = KernelPrediction(instruction, runs, amounts, seconds)
+                    self.found[instruction] = KernelPrediction(instruction, runs, amounts, nanoseconds * 1e-9 * runs)
             elif instruction.opcode == "while":
                 trips = known_trip_count(instruction)
                 if trips is None:
                     self.unknown[instruction] = None
                 if trips == 0:
                     continue
-                for later in (False, True) if depth < _DEEP and trips != 1 else (True,):
+                walks = (False, True) if depth < _DEEP and trips != 1 else (True,)
+                for later in walks:
+                    begun = self.now
                     for inner, more in ((instruction.attributes["condition"], 1), (instruction.attributes["body"], 0)):
                         self.computation(inner, runs * ((trips or 1) + more), last and later, depth + 1)
+                self.now += (self.now - begun) * max(0, (trips or 1) - len(walks))
             elif instruction.opcode in ("call", "conditional"):
                 for inner in instruction.called if instruction.opcode == "conditional" else instruction.called[:1]:
                     self.computation(inner, runs, last, depth)
@@ -109,46 +111,50 @@ class _Walk:
             if size:
                 self._divide(self.leaves.get(operand, ()), size, read)
         self._divide(self.leaves[instruction], own.written, written)
-        sizes = {storage: min(size, storage.size) for storage, size in {**read, **written}.items()}
+        sizes = {
+            storage: min(max(read.get(storage, 0.0), written.get(storage, 0.0)), storage.size)
+            for storage in (*read, *written)
+        }
         total = sum(sizes.values())
         blocks = {storage: _blocks(storage) for storage in sizes}
+        # A part of an array is taken for the one that was used last; if all of it is, most is as far away as ever.
+        last = {s: self.parts.get(s, _NEVER) if 2 * size < s.size else _NEVER for s, size in sizes.items()}
         for storage, moved in read.items():
-            for level, share in self._shares(blocks[storage], total):
+            for level, share in self._shares(blocks[storage], total, last[storage][0]):
                 _add(amounts, f"read {level}", moved * share)
-            self._fetch(blocks[storage], moved, amounts)
         for storage, moved in written.items():
-            for level, share in self._shares(blocks[storage], total):
+            for level, share in self._shares(blocks[storage], total, last[storage][0]):
                 _add(amounts, f"{'update' if storage in read else 'write'} {level}", moved * share)
-        self._fetch_code(own, amounts)
-        for touched in blocks.values():
+        self._fetch([(blocks[storage], moved, last[storage]) for storage, moved in read.items()], amounts)
+        for storage, touched in blocks.items():
+            if 2 * sizes[storage] < storage.size:
+                self.parts[storage] = self.clock + total, self.now
+                continue
             for number, block in enumerate(touched, 1):
-                self.used[block] = self.clock + total * number / len(touched)
+                self.used[block] = self.clock + total * number / len(touched), self.now
         self.clock += total
         if self.threads == 1:
             return amounts
         return _split(amounts, own.steps, self.threads, lambda step: self.target.shares_step(step, looped))
 
-    def _fetch(self, blocks: Sequence[_Block], moved: float, amounts: dict[str, float]) -> None:
-        """Add what it takes until an array is there: the place of its page is found, and its first lines come."""
-        away = self.clock - max((self.used.get(block, 0.0) for block in blocks[:1]), default=self.clock)
-        for level, share in _levels(away, self.machine, _REACH):
-            if level != "L1":
-                _add(amounts, f"array {level}", share)
-                _add(amounts, f"lines {level}", share * min(_FIRST_LINES, moved / LINE))
-
-    def _fetch_code(self, own: _Own, amounts: dict[str, float]) -> None:
-        """Add what it takes until the code of a kernel is there.  Kernels lie one behind the other in the order of the
-        program: the page of one is often known from the one before."""
-        code = tuple(step.function for step in own.steps)
-        start = self.places.setdefault(code, self.code_lines)
-        if start == self.code_lines:
-            self.code_lines += own.lines
-        page = ("code", start // _PAGE_LINES)
-        for kind, key, amount in (("code", page, 1.0), ("code lines", code, own.lines)):
-            for level, share in _levels(self.clock - self.used.get(key, 0.0), self.machine, self.machine.l2 // 2):
+    def _fetch(
+        self, arrays: Sequence[tuple[Sequence[_Block], float, tuple[float, float]]], amounts: dict[str, float]
+    ) -> None:
+        """Add what it takes until arrays are there, of which so many bytes are moved and a part was used last at some
+        time: the places of their pages are found, and their first lines come.  All are asked for at once: what counts
+        is the one that there is most to wait for."""
+        longest = 0.0
+        for blocks, moved, part in arrays:
+            if not blocks:
+                continue
+            place, time = max(part, self.used.get(blocks[0], _NEVER))
+            away = self.clock - place
+            for level, share in _levels(away, self.machine, _REACH):
                 if level != "L1":
-                    _add(amounts, f"{kind} {level}", share * amount)
-            self.used[key] = self.clock
+                    _add(amounts, f"lines {level}", share * min(_FIRST_LINES, moved / LINE))
+            longest = max(longest, (1 - _held(away, _KNOWN)) * math.cbrt((self.now - time) * 1e-6))
+        if longest > _LEAST:
+            _add(amounts, "array", longest)
 
     def _divide(self, values: tuple[Value, ...], size: float, moved: defaultdict[Value, float]) -> None:
         """Add the bytes that are moved of some values to the storage that these are in."""
@@ -158,14 +164,16 @@ class _Walk:
                 storage = value.storage()
                 moved[storage] += size * value.size / whole
 
-    def _shares(self, blocks: Sequence[_Block], total: float) -> list[tuple[str, float]]:
-        """How much of some blocks is where, for a kernel that goes through them while it touches `total` bytes."""
+    def _shares(self, blocks: Sequence[_Block], total: float, part: float) -> list[tuple[str, float]]:
+        """How much of some blocks is where, for a kernel that goes through them while it touches `total` bytes, and
+        that may move the same `part` of them as was moved at some time."""
         places = range(0, len(blocks), max(1, -(-len(blocks) // _SEEN)))
         found: dict[str, float] = {}
         for at in places:
             home, size, number = block = blocks[at]
-            time = max(self.used.get(block, 0.0), self.used.get((home, _COARSE, number * size // _COARSE), 0.0))
-            away = self.clock + total * at / len(blocks) - time
+            whole = home, _COARSE, number * size // _COARSE
+            last = max(part, self.used.get(block, _NEVER)[0], self.used.get(whole, _NEVER)[0])
+            away = self.clock + total * at / len(blocks) - last
             for level, share in _levels(away, self.machine, self.machine.l2):
                 _add(found, level, share / len(places))
         return list(found.items())
@@ -179,14 +187,16 @@ def _add(amounts: dict[str, float], name: str, amount: float) -> None:
     amounts[name] = amounts.get(name, 0.0) + amount
 
 
+_NEVER = 0.0, 0.0
+"""When what no kernel used yet was used."""
 _FIRST_LINES = 32
 _SEEN = 64
 """Blocks of an array that are looked at, at most: the others lie between them."""
-_PAGE_LINES = 512
-"""Lines of LLVM IR whose code is a page, about."""
 _FINE, _COARSE = 256, 16 << 10
 _REACH = 2048 * 4096
 """Bytes whose pages a core knows the places of (Golden Cove: 2048 entries)."""
+_KNOWN = _REACH // 2
+"""Bytes of which it knows the page of an array that is as far away, as measured: not all entries are there for one."""
 
 
 def _blocks(storage: Value) -> list[_Block]:
@@ -204,10 +214,15 @@ def _levels(away: float, machine: Machine, second: int) -> list[tuple[str, float
     memory alone."""
     shares, left = [], 1.0
     for level, size in zip(LEVELS, (machine.l1, second, max(machine.l3, second)), strict=False):
-        held = 1 / (1 + (away / size) ** _STEEP)
+        held = _held(away, size)
         shares.append((level, held - (1 - left)))
         left = min(left, 1 - held)
     return [(level, share) for level, share in (*shares, (LEVELS[-1], left)) if share > _LEAST]
+
+
+def _held(away: float, size: float) -> float:
+    """How much a cache of so many bytes still has of what was used so many bytes ago."""
+    return 1.0 / (1 + (away / size) ** _STEEP)
 
 
 _STEEP = 3
@@ -222,7 +237,6 @@ class _Own:
     amounts: Mapping[str, float]
     read: Mapping[Instruction, int]
     written: int
-    lines: float
 
 
 def _own(instruction: Instruction, kernel: Kernel, there: frozenset[int]) -> _Own:
@@ -245,7 +259,7 @@ def _own(instruction: Instruction, kernel: Kernel, there: frozenset[int]) -> _Ow
         amounts["fill"] = float(written)
     for operand in dict.fromkeys(instruction.operands[number] for number in there):
         written -= read.pop(operand, 0)
-    return _Own(kernel.steps, {name: amount for name, amount in amounts.items() if amount}, read, written, lines)
+    return _Own(kernel.steps, {name: amount for name, amount in amounts.items() if amount}, read, written)
 
 
 def _kind(instruction: Instruction) -> str:
@@ -287,5 +301,5 @@ def _most(tasks: int, threads: int) -> float:
     return -(-tasks // threads) / tasks
 
 
-_ONCE = frozenset({"start", "step", "fork", "latency", *(f"code {level}" for level in LEVELS)})
+_ONCE = frozenset({"start", "step", "fork", "latency"})
 """Work that is not shared."""

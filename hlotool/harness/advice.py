@@ -219,7 +219,7 @@ def _promises(module: Module) -> Iterator[_Change]:
 # ---- what kernels say
 
 
-_FIXED = ("start", "step", "fork", "latency", "code", "array")
+_FIXED = ("start", "step", "fork", "latency", "array")
 """How the names of work begin that does not grow with a batch (not those of tile steps)."""
 _FIXED_SHARE = 0.2
 """Of all time, from which on that is worth saying."""

@@ -21,7 +21,7 @@ from hlotool.codegen.nests.indices import Indices, Terms, terms_variables
 from hlotool.codegen.nests.scope import Known
 from hlotool.ir import Literal, byte_size
 
-__all__ = ["Access", "columns_of"]
+__all__ = ["Access", "columns_of", "is_close"]
 
 Column = tuple[object, str, Terms]
 """Buffer, type and index less its constant: of elements that lie at fixed distances from each other."""
@@ -171,7 +171,7 @@ class Access:
         if step == -1 and mask is None:
             value = memory.load(node.type, lanes, self.place(node, copy, 1 - lanes))
             return joined([part.shuffle(range(lanes)[::-1]) for part in parts(value)])
-        if step is not None and _is_close(node.type, step) and not node.guards:
+        if step is not None and is_close(node.type, step) and not node.guards:
             return self._load_strided(node, copy, lanes, step)
         return memory.load_gathered(
             node.type, self._places(node, copy, lanes), mask or Vector(self.f, "i1", lanes, "splat (i1 true)")
@@ -263,7 +263,7 @@ class Access:
         elif step is None:
             places = self._places(node, copy, lanes)
             memory.store_scattered(node.type, [Ptr(self.f, places[k].name) for k in range(active)], value)
-        elif _is_close(node.type, step) and memory.has_masks(self.scope.machine, node.type):
+        elif is_close(node.type, step) and memory.has_masks(self.scope.machine, node.type):
             strided.store_strided(node.type, self.place(node, copy), step, active, value)
         else:
             place, kind = self.place(node, copy), memory.address_type(node.type)
@@ -284,7 +284,7 @@ class Access:
         found: dict[Node, list[Node]] = {}
         for (_, kind, _), among in columns_of(n for n in stores if self.scope.is_vector(n.variables)).items():
             step = self.scope.step(among[0].index)
-            if step is None or not _is_close(kind, step):
+            if step is None or not is_close(kind, step):
                 continue
             for first in range(len(among) - step + 1):
                 group = among[first : first + step]
@@ -311,7 +311,7 @@ class Access:
         return lanes * byte_size(node.type) in (16, 32, 64) and not any(n % lanes for n in (*steps, index.constant))
 
 
-def _is_close(kind: str, step: int) -> bool:
+def is_close(kind: str, step: int) -> bool:
     """Whether lanes so far apart are picked from whole vectors, or put into them."""
     return 1 < step <= strided.WIDEST_STEP and kind != "pred" and not is_complex(kind)
 

@@ -13,6 +13,7 @@ from hlotool.analysis import cycles
 from hlotool.codegen.loops.loops import is_long, register_bits, weight
 from hlotool.codegen.loops.nodes import Node
 from hlotool.codegen.machine import LINE
+from hlotool.codegen.nests.access import is_close
 from hlotool.codegen.nests.scope import Scope
 from hlotool.ir import Computation, byte_size, element_type
 from hlotool.ir.elementwise import ELEMENTWISE_OPCODES
@@ -78,7 +79,7 @@ class Count:
         self._ready[node] = max([self._ready.get(i, 0.0) for i in node.inputs], default=0.0) + self._latency(node)
         self._add(kind, amount)
         if node.guards:
-            self._add("guarded", amount)
+            self._add("guarded", self._registers(node))
 
     def _registers(self, node: Node) -> float:
         """Vector registers, or single elements, that hold a node, or what it is made of if that is more."""
@@ -100,8 +101,33 @@ class Count:
             return float(ELEMENTWISE_OPCODES[node.opcode].complex_flops or 1)
         if kind == "complex function":
             return weight(node) if is_long(node) else cycles.COMPLEX_QUOTIENT
+        special = self._special(node)
+        if special is not None:
+            return special
         own = cycles.FUNCTIONS_F64 if node.type == "f64" else cycles.FUNCTIONS
         return own.get(node.opcode, weight(node)) if element_type(node.type).is_float else weight(node)
+
+    def _special(self, node: Node) -> float | None:
+        """The same of operations that take several instructions for some types; None of others."""
+        to, opcode = element_type(node.type), node.opcode
+        if opcode in ("maximum", "minimum", "clamp") and to.is_float:
+            bounds = [operand.kind == "constant" for operand in node.operands]
+            if opcode == "clamp":
+                return sum(1.0 if known else cycles.OF_TWO for known in bounds[::2])
+            return 1.0 if any(bounds) else cycles.OF_TWO
+        if opcode in ("popcnt", "count-leading-zeros"):
+            by_instruction = opcode == "count-leading-zeros" and self.scope.machine.vector_bits == 512
+            return 1.0 if by_instruction else cycles.COUNTED_BITS[min(32, max(8, to.bits))]
+        if opcode != "convert":
+            return None
+        source = element_type(node.operands[0].type)
+        if source.is_float and not to.is_float and to.kind != "pred":
+            return cycles.SATURATED
+        if not to.is_float or to.bits >= 32 or to.is_complex:
+            return None
+        if not source.is_float and source.bits >= 32:
+            return cycles.THROUGH_DOUBLE
+        return 1.0 if node.type == "f16" and self.scope.machine.instructions.half else cycles.ROUNDED
 
     def _latency(self, node: Node) -> float:
         """Cycles until a node is there when all is there that it needs."""
@@ -140,11 +166,15 @@ class Count:
         if step is None:
             return f"indexed {kind}", elements * 2.0 * twice
         if abs(step) <= 1:
-            self._add("masked", float(elements % scope.lanes(node) > 0))
+            left = elements % scope.lanes(node)  # single lanes of few types are read and written at once
+            self._add("masked", float(left > 0) if scope.machine.instructions.has_masks(8 * size) else float(left))
             registers = copies * -(-scope.lanes(node) * size * 8 // scope.machine.vector_bits)
             return self._beside(node), registers * (2.0 if step < 0 else 1.5 if kind == "store" else 1.0)
-        each = 0.4 if is_tiled else 2.0 if abs(step) * size > LINE else 1.2
-        return f"scattered {kind}" if abs(step) * size < LINE else f"far {kind}", elements * each * twice
+        if abs(step) * size >= LINE:
+            return f"far {kind}", elements * (0.4 if is_tiled else 2.0) * twice
+        if is_tiled or (is_close(node.type, step) and not node.guards):
+            return f"scattered {kind}", elements * (0.4 if is_tiled else 1.2) * twice
+        return f"indexed {kind}", elements * 2.0 * twice
 
     def _beside(self, node: Node) -> str:
         """The kind of an access whose lanes lie side by side: how far it is from that of the trip before."""
@@ -158,7 +188,7 @@ class Count:
     def _kind(self, node: Node) -> str:
         if node.kind != "elementwise":
             return "other"
-        if self.scope.lanes(node) == 1:
+        if self.scope.lanes(node) == 1 and not is_long(node):
             return "scalar"
         if any(one.type in ("c64", "c128") for one in (node, *node.operands)):
             return "complex function" if is_long(node) or node.opcode in ("abs", "divide", "sign") else "complex"
