@@ -2,11 +2,13 @@
 """How far the elementwise functions are from the true results, in units of the last place.
 
     tests/accuracy.py [--stride N] [--functions tanh,erf] [--kinds f32,f64] [--engine native|xla] [--write FILE.json]
+                      [--cpu x86-64-v2] [--flush-denormals]
 
 Every number of the types of up to 16 bits is tried; of f32 every N-th bit pattern (1: all of them), of f64 a sample.
 References: for f32 and narrower NumPy and SciPy in f64, for f64 the same in extended precision, which x86 has.  Figures
 for XLA come from a Python that has jax, named by HLOTOOL_XLA_PYTHON (``--engine xla``).  The table of the manual is
-made of man/accuracy.json, in which ``--write`` replaces the rows that were measured.
+made of man/accuracy.json, in which ``--write`` replaces the rows that were measured.  ``--cpu`` and
+``--flush-denormals`` are those of ``hlotool run``; flushed, only the errors of normal numbers mean something.
 
 f32 is judged by a compiled module, a block of numbers at a time: by the same function in f64 as hlotool computes it.
 The blocks with the largest errors are judged by NumPy too, and both must agree.  All 2^32 numbers take half a minute.
@@ -27,6 +29,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -136,11 +139,14 @@ class Worst:
     at: float
 
 
-def native(opcode: str, kind: str, size: int) -> Callable[[Array], Array]:
-    """hlotool's own code, for this processor."""
+def native(
+    opcode: str, kind: str, size: int, cpu: str = "host", flush_denormals: bool = False
+) -> Callable[[Array], Array]:
+    """hlotool's own code, for this processor or one that it can stand for."""
     import hlotool
 
-    executable = hlotool.compile(hlotool.parse(_text(opcode, kind, size)), threads=1)
+    module = hlotool.parse(_text(opcode, kind, size))
+    executable = hlotool.compile(module, threads=1, cpu=cpu, flush_denormals=flush_denormals)
     return lambda x: np.asarray(executable(x)[0])
 
 
@@ -458,8 +464,13 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--engine", choices=("native", "xla"), default="native")
     parser.add_argument("--write", help="put the rows into this JSON file")
+    parser.add_argument("--cpu", default="host", help="with --engine native")
+    parser.add_argument("--flush-denormals", action="store_true", help="with --engine native")
     chosen = parser.parse_args()
-    engine = {"native": native, "xla": xla}[chosen.engine]
+    ours = partial(native, cpu=chosen.cpu, flush_denormals=chosen.flush_denormals)
+    engine: Engine = {"native": ours, "xla": xla}[chosen.engine]
+    if chosen.write and (chosen.cpu != "host" or chosen.flush_denormals):
+        parser.error("--write is for this processor as it is")
     for row in table(engine, chosen.functions.split(","), chosen.kinds.split(","), chosen.stride, True):
         if chosen.write:
             save(Path(chosen.write), chosen.engine, [row])

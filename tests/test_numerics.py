@@ -133,7 +133,7 @@ def test_functions_near_the_ends_of_the_range_need_no_denormals(kind: str, cpu: 
     """Where arguments and results are normal numbers, what lies between them may not be lost to flushing."""
     opcodes = (
         "log", "log-plus-one", "exponential-minus-one", "asinh", "acosh", "atanh", "asin", "atan2", "cbrt", "rsqrt",
-        "sqrt", "tanh", "erf", "sine", "tan", "logistic", "divide", "remainder",
+        "sqrt", "tanh", "erf", "sine", "sinh", "tan", "logistic", "divide", "remainder",
     )  # fmt: skip
     size, two = 1000, {"atan2", "divide", "remainder"}
     lines = [f"v{n} = {kind}[{size}] {o}(x{', y' if o in two else ''})" for n, o in enumerate(opcodes)]
@@ -153,8 +153,25 @@ def test_functions_near_the_ends_of_the_range_need_no_denormals(kind: str, cpu: 
             hlotool.compile(module, cpu=cpu, flush_denormals=True)(x, y),
             strict=True,
         ):
-            normal = ~(np.abs(kept) < 2 * limits.tiny)
+            normal = ~(np.abs(kept) < limits.tiny * (1 + 8 * limits.eps))
             np.testing.assert_allclose(got[normal], kept[normal], rtol=4 * limits.eps, err_msg=opcode)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16", "c64"])
+def test_the_sign_of_what_is_flushed_is_zero(kind: str) -> None:
+    least = float(ml_dtypes.finfo(dtype_of("f32" if kind == "c64" else kind)).tiny)
+    parts = np.array([0, -0.0, least / 2, -least / 4, least, -1, np.nan])
+    x = (parts[:, None] + 1j * parts[:3] if kind == "c64" else parts).astype(dtype_of(kind)).reshape(-1)
+    module = hlotool.parse(f"ENTRY e {{ x = {kind}[{x.size}] parameter(0)\n ROOT r = {kind}[{x.size}] sign(x) }}")
+    (got,) = hlotool.compile(module, flush_denormals=True)(x)
+    (want,) = hlotool.compile(module, "evaluate", flush_denormals=True)(x)
+    if kind == "c64":
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+        assert not ((np.abs(got) > 0) & (np.abs(got) < 0.5)).any()
+    else:
+        for signs in (got.astype(float), want.astype(float)):
+            np.testing.assert_array_equal(signs, [0, 0, 0, 0, 1, -1, np.nan])
+            assert np.signbit(signs[:-1]).tolist() == [False, True] * 3
 
 
 _SORTED = """less {{

@@ -24,7 +24,7 @@ _SMALLEST_NORMAL: dict[np.dtype[Any], float] = {
 _KEEP = frozenset(
     [
         "abs", "bitcast-convert", "complex", "imag", "is-finite", "negate", "real", "reduce-precision", "select",
-        "sign", "stochastic-convert",
+        "stochastic-convert",
     ]
 )  # fmt: skip
 _GROUPS = frozenset(["dot", "elementwise", "linalg", "reduction"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hlotool.codegen.llvm.control import conditional
-from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, mantissa_bits, outlined
+from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, flushes, mantissa_bits, outlined
 from hlotool.codegen.llvm.types import BITS
 from hlotool.codegen.llvm.values import Vector, where
 
@@ -53,7 +53,9 @@ def _is_nan(x: Vector) -> bool:
 
 
 def sign(x: Vector) -> Vector:
-    """-1 or 1; zeros keep their sign and NaN stays NaN."""
+    """-1 or 1; zeros keep their sign and NaN stays NaN.  What is flushed compares equal to zero, and is not."""
+    if flushes(x.f.unit):
+        return where(x.isnan(), x, where(x.compare("one", 0.0), 1.0, x.like(0.0)).copysign(x))
     return where(x.compare("one", 0.0), x.like(1.0).copysign(x), x)
 
 

@@ -193,11 +193,12 @@ def _infinite_with(sizes: Pair, size: Vector) -> Vector:
 
 
 def sign(z: Pair) -> Pair:
-    """z / |z|; zero stays."""
+    """z / |z|; zero stays (and what is flushed compares equal to zero, but is not)."""
     a, b, _ = _scaled(z)
     size = fma(a, a, b * b).sqrt()
     zero = size.eq(0.0)
-    return where(zero, z[0], a.copysign(z[0]) / size), where(zero, z[1], b.copysign(z[1]) / size)
+    real, imaginary = (where(zero, x.like(0.0), part / size).copysign(x) for x, part in zip(z, (a, b), strict=True))
+    return real, imaginary
 
 
 def _cis(angle: Vector) -> Pair:

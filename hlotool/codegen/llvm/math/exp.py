@@ -8,7 +8,7 @@ polynomials for (e^r - 1 - r) / r^2 on |r| <= ln(2)/2 are minimax fits (Remez ex
 from __future__ import annotations
 
 from hlotool.codegen.llvm.math import avx512
-from hlotool.codegen.llvm.math.vector import exponent_bias, fma, horner, mantissa_bits, product_error
+from hlotool.codegen.llvm.math.vector import exponent_bias, flushes, fma, horner, mantissa_bits, product_error
 from hlotool.codegen.llvm.values import Vector, where
 from hlotool.lazy_dataclass import dataclass
 
@@ -31,6 +31,7 @@ class Constants:
     magic: float
     tail: tuple[float, ...]
     nothing: float  # exp(x) - 1 is -1 below this
+    identity: float  # exp(x) - 1 is x below this in magnitude
 
 
 SINGLE = Constants(
@@ -41,6 +42,7 @@ SINGLE = Constants(
     magic=1.5 * 2.0**23,
     tail=(0.5, 0.16666523, 0.041666273, 0.008368622, 0.0013954039),
     nothing=-18.0,
+    identity=2.0**-30,
 )
 
 DOUBLE = Constants(
@@ -55,6 +57,7 @@ DOUBLE = Constants(
         2.510602945984413e-08, 2.0951755779863437e-09,
     ),
     nothing=-40.0,
+    identity=2.0**-60,
 )  # fmt: skip
 
 
@@ -141,7 +144,10 @@ def exponential_minus_one(x: Vector) -> Vector:
     k, k_bits, r = reduce(x.at_least(c.nothing).at_most(c.high))
     q = fma(r * r, horner(r, c.tail), r)
     s = power_of_two(k, k_bits, -1)
-    return (fma(s, q, s - 0.5) * 2.0).copysign(x)
+    result = fma(s, q, s - 0.5) * 2.0
+    if flushes(x.f.unit):  # half of a tiny number would be zero: close to zero q is the result
+        result = where(x.fabs().lt(c.identity), q, result)
+    return result.copysign(x)
 
 
 def logistic(x: Vector) -> Vector:
