@@ -285,7 +285,7 @@ def talk_feeds() -> hlotool.Feeds:
     ("home", "name"),
     [
         (queues.np, "array"), (queues, "_fitting"), (queues, "leaves_of"), (queues, "value_from_leaves"),
-        (custom_calls, "_view"), (custom_calls, "nested"), (custom_calls, "run_custom_call"), (custom_calls, "_kept"),
+        (custom_calls, "array_at"), (custom_calls, "nested"), (custom_calls, "run_custom_call"), (custom_calls, "_kept"),
         (custom_calls, "evaluate_instruction"), (custom_calls, "leaves_of"), (custom_calls, "value_from_leaves"),
     ],
 )  # fmt: skip
