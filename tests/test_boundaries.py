@@ -286,7 +286,8 @@ def talk_feeds() -> hlotool.Feeds:
     [
         (queues.np, "array"), (queues, "_fitting"), (queues, "leaves_of"), (queues, "value_from_leaves"),
         (custom_calls, "array_at"), (custom_calls, "nested"), (custom_calls, "run_custom_call"),
-        (custom_calls, "_kept"), (custom_calls, "evaluate_instruction"), (custom_calls, "leaves_of"), (custom_calls, "value_from_leaves"),
+        (custom_calls, "_kept"), (custom_calls, "evaluate_instruction"), (custom_calls, "leaves_of"),
+        (custom_calls, "value_from_leaves"),
     ],
 )  # fmt: skip
 def test_callbacks_that_fail(home: Any, name: str, error: str, backend: str) -> None:
