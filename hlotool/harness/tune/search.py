@@ -1,6 +1,7 @@
 """The search itself: whose turn it is, which candidates are tried, and what is kept in the end.
 
-A kernel has its turn by the time that it takes in a run, the less the longer nothing was gained there.  In a turn some
+A kernel has its turn by the time that it takes in a run, the less the longer nothing was gained there, and the longer a
+candidate of it takes.  In a turn some
 candidates, each one or two choices away from the best so far, are checked, and those that are right are timed against
 it.  Which ones goes by what their choices gain: as they were timed for this kernel, against what was the best then, or
 else by the model.  So what nearly gained something is tried again beside another choice, and what lost much is left to
@@ -40,6 +41,8 @@ _STARTS = 0.5
 """Seconds that a race takes beside its measurements."""
 _NEAR = 0.03
 """A loss, as a logarithm of times, up to which a choice may gain something beside others."""
+_CANDIDATE_SECONDS, _RUNS = 0.15, 50
+"""What a candidate takes beside its runs, and how many of these there are, about."""
 _GAIN = 0.99
 """What a candidate's time has to be of that of the best so far: clearly less than this."""
 
@@ -281,6 +284,11 @@ class _Search:
         )
 
 
+def _cost(subject: Subject) -> float:
+    """Seconds that a candidate takes, about."""
+    return _CANDIDATE_SECONDS + _RUNS * subject.seconds
+
+
 def _plain(answer: Check | str) -> Any:
     return answer if isinstance(answer, str) else asdict(answer)
 
@@ -295,7 +303,7 @@ def search(
     where the journal cannot be written, or the clock goes back; what was measured before is in the journal.
     """
     total = sum(subject.seconds for subject in subjects) or 1.0
-    states = [_State(number, one, math.sqrt(one.seconds / total)) for number, one in enumerate(subjects)]
+    states = [_State(number, one, math.sqrt(one.seconds / total / _cost(one))) for number, one in enumerate(subjects)]
     one = _Search(lab, budget, plan, journal, tell, clock)
     open_ = list(states)
     while open_ and one.goes_on(states):
