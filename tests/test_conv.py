@@ -159,6 +159,8 @@ def check(spec: ConvSpec, machine: Machine, strange: Sequence[float] = ()) -> No
 
 
 NCHW = ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+BACKWARD = ((0, 3, 1, 2), (2, 3, 0, 1), (0, 3, 1, 2))  # bf01_io01->bf01
+INNER_WINDOWS = ((0, 1, 2, 3), (2, 3, 0, 1), (0, 1, 2, 3))  # b01f_io01->b01f
 GRADIENT = ((3, 1, 2, 0), (2, 0, 1, 3), (1, 2, 0, 3))  # f01b_i01o->01bf
 CASES = {
     "same": spec_of(2, (9, 11), 5, 7, (3, 3), low=(1, 1)),
@@ -204,6 +206,12 @@ CASES = {
     "gradient": spec_of(5, (10, 10), 8, 16, (8, 8), low=(1, 1), high=(0, 0), orders=GRADIENT),
     "gradient-strided": spec_of(5, (10, 10), 8, 16, (4, 4), window=(2, 2), low=(1, 1), high=(0, 0), orders=GRADIENT),
     "gradient-deep": spec_of(40, (30, 30), 9, 33, (29, 29), low=(1, 1), high=(0, 0), orders=GRADIENT),
+    "backward": spec_of(2, (5, 6), 9, 37, (3, 3), low=(1, 1), reversal=(True, True), orders=BACKWARD),
+    "backward-wide": spec_of(1, (4, 5), 6, 150, (5, 3), low=(2, 1), reversal=(True, True), orders=BACKWARD),
+    "backward-half": spec_of(1, (4, 5), 6, 70, (4, 2), low=(1, 1), reversal=(False, True), orders=BACKWARD),
+    "windows-inside": spec_of(2, (5, 6), 9, 70, (3, 3), low=(1, 1), orders=INNER_WINDOWS),
+    "windows-inside-turned": spec_of(1, (5, 6), 9, 37, (5, 4), low=(2, 2), reversal=(True, True), orders=INNER_WINDOWS),
+    "windows-inside-groups": spec_of(1, (5, 6), 8, 36, (3, 3), low=(1, 1), feature_groups=2, orders=INNER_WINDOWS),
     "transposed-sparse": spec_of(2, (5, 6), 6, 7, (2, 3), base=(7, 5), low=(3, 2), reversal=(True, False)),
     "transposed-empty": spec_of(2, (3,), 6, 7, (1,), base=(4,), strides=(2,), low=(1,), high=(2,)),
     "transposed-even": spec_of(2, (5, 6), 6, 37, (4, 4), base=(2, 2), low=(2, 2)),
@@ -228,7 +236,10 @@ def test_cases(machine: Machine, case: str) -> None:
     ("u8", "s8", "s32", "s32"), ("s32",) * 4, ("c64",) * 4, ("c128",) * 4,
 ], ids="-".join)
 def test_types(machine: Machine, types: tuple[str, str, str, str]) -> None:
-    for case in ("same", "pointwise", "nchw", "nchw-lines", "depthwise", "groups", "cropped-dilated"):
+    for case in (
+        "same", "pointwise", "nchw", "nchw-lines", "depthwise", "groups", "cropped-dilated", "backward",
+        "windows-inside",
+    ):
         check(of_types(CASES[case], types), machine)
 
 

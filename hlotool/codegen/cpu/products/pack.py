@@ -80,7 +80,8 @@ class Copy:
 
     With `partner` the target holds pairs, or fours (see `Arithmetic.together`), and a row of it is as many rows of the
     source, `partner` bytes apart, all contiguous along columns; of the `singles` that the source has, the last may
-    lack partners: zeros take their places.  With `flip` the top bits of bytes change.
+    lack partners: zeros take their places.  With `flip` the top bits of bytes change.  The target begins `first` bytes
+    further on.
     """
 
     outer: tuple[Axis, ...]
@@ -98,6 +99,7 @@ class Copy:
     partner: int = 0
     singles: int = 0
     flip: bool = False
+    first: int = 0
 
     @property
     def panels(self) -> int:
@@ -117,7 +119,24 @@ class Copy:
 
 def emit_copy(unit: Unit, name: str, copy: Copy) -> Step:
     """Define step function `name`."""
-    return _CopyWriter(unit, name, _as_bits(copy)).write()
+    return _CopyWriter(unit, name, _as_bits(_by_runs(copy))).write()
+
+
+def _by_runs(copy: Copy) -> Copy:
+    """The same copy with what lies side by side in the source as its rows, from the first on, where columns do not:
+    such as the window of a kernel whose features are outside of it, or a reversed one.  Else elements are copied one by
+    one, and the source is gone over as often as that dimension has elements."""
+    size, inner = copy.source.element.bytes, (copy.rows, *copy.outer[copy.lead :])
+    run = next((axis for axis in inner if abs(axis.source) == size and axis.extent > 1), None)
+    if run is None or copy.mode != "scalars" or copy.columns.target != copy.target.element.bytes or copy.piece:
+        return copy
+    rest = sorted((axis for axis in inner if axis is not run), key=lambda axis: -abs(axis.source))
+    source, first = copy.source, 0
+    if run.source < 0:
+        last = run.extent - 1
+        source, first = replace(source, start=source.start + last * run.source), last * run.target
+        run = Axis(run.extent, -run.source, -run.target)
+    return replace(copy, outer=(*copy.outer[: copy.lead], *rest), rows=run, source=source, first=first)
 
 
 def _as_bits(copy: Copy) -> Copy:
@@ -172,7 +191,7 @@ class _CopyWriter:
         copy, stays = self.copy, self.copy.group > 0
         width, columns = copy.width, copy.columns.extent
         read = argument(self.f, copy.source)
-        write = Ptr(self.f, "%to") if stays else argument(self.f, copy.target)
+        write = (Ptr(self.f, "%to") if stays else argument(self.f, copy.target)) + copy.first
         for axis, at in zip(copy.outer, outer, strict=True):
             read, write = read + at * axis.source, write + at * axis.target
         read += chunk * (self.chunk * copy.rows.source)
