@@ -467,8 +467,8 @@ def main() -> None:
     parser.add_argument("--cpu", default="host", help="with --engine native")
     parser.add_argument("--flush-denormals", action="store_true", help="with --engine native")
     chosen = parser.parse_args()
-    ours = partial(native, cpu=chosen.cpu, flush_denormals=chosen.flush_denormals)
-    engine: Engine = {"native": ours, "xla": xla}[chosen.engine]
+    ours: Engine = partial(native, cpu=chosen.cpu, flush_denormals=chosen.flush_denormals)
+    engine = ours if chosen.engine == "native" else xla
     if chosen.write and (chosen.cpu != "host" or chosen.flush_denormals):
         parser.error("--write is for this processor as it is")
     for row in table(engine, chosen.functions.split(","), chosen.kinds.split(","), chosen.stride, True):

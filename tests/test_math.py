@@ -873,3 +873,37 @@ def test_powers_of_complex_numbers_at_the_ends_of_the_range() -> None:
     bases = np.array([0j, 0j, 5e-324 + 0j, 5e-324 + 0j])
     found = run("power", ["c128"] * 2, "c128", "host", 1, bases, np.array([2 + 0j, 0, 0, 2]))
     np.testing.assert_array_equal(found, [0, 1, 1, 0])
+
+
+@pytest.mark.parametrize(("element_type", "far"), [("c64", 60.0), ("c128", 500.0)])
+def test_powers_of_complex_numbers_are_in_range_where_their_factors_are_not(element_type: str, far: float) -> None:
+    """|z|^c is too large, or too small, and e^(-d arg z) the other way around."""
+    random, dtype = np.random.default_rng(8), dtype_of(element_type)
+    turn = random.choice([-1, 1], 400)
+    z = np.exp(random.uniform(10, 30, 400) + 1j * random.uniform(1, 3, 400)).astype(dtype)
+    c = random.choice([-1, 1], 400) * random.uniform(far / 4, far, 400) / 5
+    d = (c * np.log(np.abs(z)) + turn * random.uniform(0, far / 2, 400)) / np.angle(z)
+    w = (c + 1j * d).astype(dtype)
+    wide = np.power(z.astype(np.clongdouble), w.astype(np.clongdouble))
+    found = run("power", [element_type] * 2, element_type, "host", 1, z, w)
+    exponents = 4 + np.abs(w) * np.abs(np.log(z))  # their rounding is all that is lost
+    assert (np.abs(found - wide) <= 4 * np.finfo(dtype).eps * exponents * np.abs(wide)).all()
+    least = np.finfo(dtype).tiny
+    sizes = np.abs(z).astype(np.longdouble) ** w.real
+    assert np.count_nonzero((sizes > np.finfo(dtype).max) | (sizes < least)) > 50
+    found = run("power", [element_type] * 2, element_type, "host", 1, z[:1], np.array([1e3 + 1e9j], dtype))
+    np.testing.assert_array_equal(found, [0])
+
+
+@pytest.mark.parametrize("element_type", PARTS)
+def test_logistic_of_complex_numbers_far_from_zero(element_type: str) -> None:
+    """Tiny results, and zeros and ones beyond: in code and in the evaluator."""
+    dtype = dtype_of(element_type)
+    reach = -np.log(np.finfo(dtype).tiny) + 4
+    real = np.array([-1, 1, -0.98, 0.98, -1e30, 1e30, -np.inf, np.inf]) * np.where(np.arange(8) < 4, reach, 1)
+    z = (real + np.array([1, -2, 0.5, 3, 1, 1, 1, 1]) * 1j).astype(dtype)
+    power = np.exp(np.where(z.real < 0, z, -z).astype(np.clongdouble))
+    want = np.where(z.real < 0, power, 1) / (1 + power)
+    text = f"ENTRY e {{ z = {element_type}[8] parameter(0)\n ROOT r = {element_type}[8] logistic(z) }}"
+    for found in (run("logistic", [element_type], element_type, "host", 1, z), evaluate(parse(text), [z])[0]):
+        assert (np.abs(found - want) <= 1e-5 * np.abs(want) + 2 * np.finfo(dtype).smallest_subnormal).all()

@@ -45,10 +45,9 @@ def log_plus_one(x: AnyArray) -> AnyArray:
 
 def _logistic(x: AnyArray) -> AnyArray:
     """1 / (1 + exp(-x)), by the power that does not overflow where results are subnormal."""
-    if x.dtype.kind == "c":
-        return np.asarray(1 / (1 + np.exp(-x)))
-    power = np.exp(-np.abs(x))
-    return np.asarray(np.where(x < 0, power, 1) / (1 + power))
+    below = x.real < 0
+    power = np.exp(np.where(below, x, -x))
+    return np.asarray(np.where(below, power, 1) / (1 + power))
 
 
 _TRANSCENDENTAL: dict[str, Callable[[Any], Any]] = {

@@ -13,7 +13,7 @@ from math import pi
 from hlotool.codegen.llvm.control import conditional
 from hlotool.codegen.llvm.math import exp, hyperbolic, inverse, log, power, trig
 from hlotool.codegen.llvm.math.elements import Register, compute_element, is_complex, part_type, vector
-from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, fma, outlined_many
+from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, exponent_bias, fma, outlined_many
 from hlotool.codegen.llvm.values import Vector, where
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
@@ -351,9 +351,10 @@ def hyperbolic_tangent(z: Pair) -> Pair:
 
 
 def logistic(z: Pair) -> Pair:
-    """1 / (1 + e^-z)."""
-    real, imaginary = exponential((-z[0], -z[1]))
-    return divide((z[0].like(1.0), z[0].like(0.0)), (real + 1.0, imaginary))
+    """1 / (1 + e^-z); e^z / (1 + e^z) where e^-z may overflow, and results are tiny."""
+    below = z[0].lt(-1.0)
+    real, imaginary = exponential((where(below, z[0], -z[0]), where(below, z[1], -z[1])))
+    return divide((where(below, real, 1.0), where(below, imaginary, 0.0)), (real + 1.0, imaginary))
 
 
 def raise_to(z: Pair, w: Pair) -> Pair:
@@ -364,13 +365,29 @@ def raise_to(z: Pair, w: Pair) -> Pair:
     (c, d), size = w, magnitude(z)
     angle = inverse.atan2(z[1], z[0])
     log_size, _ = logarithm(z)
-    scale = _size_to(z, size, c) * exp.exponential(-(d * angle))
+    scale = _product_of(_size_to(z, size, c), d * angle, c, log_size)
     zero = size.eq(0.0)
     cos, sin = _cis(fma(c, angle, d * log_size))
     nothing = c.eq(0.0) & d.eq(0.0)
     of_zero = where(c.gt(0.0), c.like(0.0), c.like(NAN))
     real = where(nothing, 1.0, where(zero, of_zero, scale * cos))
     return real, where(nothing, 0.0, where(zero, of_zero, scale * sin))
+
+
+def _product_of(power_of_size: Vector, turned: Vector, c: Vector, log_size: Vector) -> Vector:
+    """power_of_size e^-turned, where the first is e^(c log_size); by one exponential where a factor leaves the range,
+    in which the product may lie."""
+    decay = exp.exponential(-turned)
+    product = power_of_size * decay
+    least = 2.0 ** (1 - exponent_bias(product.element))
+    inside = power_of_size.ge(least) & power_of_size.lt(INFINITY) & decay.ge(least) & decay.lt(INFINITY)
+    outside = (inside ^ 1) & turned.compare("one", 0.0)
+
+    def together() -> tuple[Vector]:
+        return (where(outside, exp.exponential(fma(c, log_size, -turned)), product),)
+
+    (result,) = conditional(any_lane(outside), together, product)
+    return result
 
 
 def _size_to(z: Pair, size: Vector, c: Vector) -> Vector:
