@@ -558,6 +558,27 @@ def test_reduction_of_a_reduction() -> None:
 }""", 1e-4)  # fmt: skip
 
 
+@pytest.mark.parametrize("dimensions", ["1,2", "0,1", "2,3", "0,1,2", "1,2,3", "0,1,2,3", "1,3"])
+@pytest.mark.parametrize("window", ["1x2x2x1 stride=1x2x2x1", "2x2x1x2 stride=1x1x2x2", "1x3x2x1 stride=1x1x2x1"])
+def test_reduction_of_windows(window: str, dimensions: str) -> None:
+    """Loops over the results of windows are one where their elements lie so, not the results."""
+    gone = [int(d) for d in dimensions.split(",")]
+    sizes, strides = ([int(n) for n in part.split("x")] for part in window.split(" stride="))
+    pooled = [(n - size) // stride + 1 for n, size, stride in zip((8, 7, 16, 3), sizes, strides, strict=True)]
+    kept = ",".join(str(n) for d, n in enumerate(pooled) if d not in gone)
+    check(
+        f"""{region("largest", "maximum")}
+        {region("sum", "add")}
+        ENTRY e {{
+            x = f32[8,7,16,3] parameter(0)
+            least = f32[] constant(-inf)
+            z = f32[] constant(0)
+            p = f32[{",".join(map(str, pooled))}] reduce-window(x, least), window={{size={window}}}, to_apply=largest
+            ROOT s = f32[{kept}] reduce(p, z), dimensions={{{dimensions}}}, to_apply=sum
+        }}"""
+    )
+
+
 def test_many_tasks() -> None:
     exponential = "ENTRY e { x = f32[300001] parameter(0)\n ROOT r = f32[300001] exponential(x)\n}"
     check(exponential, tasks=True, widths=("host",))

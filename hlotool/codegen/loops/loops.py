@@ -115,9 +115,10 @@ def _indices(nodes: Iterable[Node]) -> dict[Index, None]:
 
 
 def merge(loops: Sequence[LoopSpec], nodes: Iterable[Node]) -> list[LoopSpec]:
-    """Join neighbouring loops where all indices of `nodes` see only their joint counter."""
+    """Join neighbouring loops where all indices of `nodes`, and of what reductions among them reduce, see only their
+    joint counter."""
     merged: list[LoopSpec] = []
-    nodes = list(nodes)
+    nodes = _with_bodies(nodes)
     reduces, indices = [node for node in nodes if node.kind == "reduce"], _indices(nodes)
 
     def as_one(outer: LoopSpec, inner: LoopSpec) -> bool:
@@ -138,6 +139,17 @@ def merge(loops: Sequence[LoopSpec], nodes: Iterable[Node]) -> list[LoopSpec]:
         else:
             merged.append(loop)
     return merged
+
+
+def _with_bodies(nodes: Iterable[Node]) -> list[Node]:
+    """`nodes`, and those in the bodies of reductions among them."""
+    found = dict.fromkeys(nodes)
+    waiting = [node for node in found if node.kind == "reduce"]
+    while waiting:
+        inside = [node for node in body_of(waiting.pop()) if node not in found]
+        found.update(dict.fromkeys(inside))
+        waiting += [node for node in inside if node.kind == "reduce"]
+    return list(found)
 
 
 # ---- costs
