@@ -331,3 +331,11 @@ def test_sizes_that_come_once_are_not_compiled_for(monkeypatch: pytest.MonkeyPat
     seldom = reports()[2]
     assert not seldom.program.compiled
     assert {row.reason for row in seldom.fallbacks} == {seldom.program.reason}
+
+
+def test_checks_of_types_are_left_out() -> None:
+    """``to`` has one beside it where a module is exported."""
+    x = torch.ones(3)
+    close(hlotool.torch.compile(lambda x: x.to(torch.float64) * 2, (x,))(x), torch.full((3,), 2.0, dtype=torch.float64))
+    (graph,) = reports()
+    assert not graph.fallbacks

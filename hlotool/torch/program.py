@@ -144,6 +144,7 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     """Compile a graph whose sizes are numbers; `guarded` if PyTorch sees to it that tensors of other types don't come.
     """
     start = time.perf_counter()
+    _leave_out_checks(graph_module.graph)
     graph_module = draws_first(graph_module)
     nodes = graph_module.graph.nodes
     placeholders = [node for node in nodes if node.op == "placeholder"]
@@ -169,6 +170,12 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     ends = [places[r.name] if isinstance(r, fx.Node) else Constant(r) for r in results]
     whole = None if captured else _whole(cut, built, results)
     return Compiled(_runner(steps, captured, ends), graph, whole)
+
+
+def _leave_out_checks(graph: fx.Graph) -> None:
+    """Erase checks of types and devices: they held when the graph was made, for tensors of the types that it takes."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
+        graph.erase_node(node)
 
 
 def _is_sure(node: fx.Node) -> bool:
