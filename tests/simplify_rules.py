@@ -522,6 +522,20 @@ ROWS: list[tuple[str, str, str]] = [
     ("convolution-of-nothing",
      "ROOT r = f32[1,6,2] convolution(p0:f32[1,8,0], p1:f32[3,0,2]), window={size=3}, dim_labels=b0f_0io->b0f",
      "broadcast(0)"),
+    ("convolution-of-outer-elements",
+     "ROOT r = f32[2,4,5] convolution(p0:f32[2,4,3], p1:f32[3,3,5]), window={size=3 pad=12_12 rhs_dilate=12}, "
+     "dim_labels=b0f_0io->b0f", "convolution(p0, slice{1:2:1,0:3:1,0:5:1}(p1))"),
+    ("convolution-of-outer-elements",
+     "ROOT r = f32[2,4,5] convolution(p0:f32[2,4,3], p1:f32[7,3,5]), window={size=7 stride=2 pad=8_7 rhs_dilate=2 "
+     "rhs_reversal=1}, dim_labels=b0f_0io->b0f", "convolution(p0, slice{1:6:1,0:3:1,0:5:1}(p1))"),
+    ("convolution-of-outer-elements",
+     "ROOT r = f32[2,9,5] convolution(p0:f32[2,3,3], p1:f32[6,3,5]), window={size=6 pad=6_1 lhs_dilate=3}, "
+     "dim_labels=b0f_0io->b0f", ""),
+    ("convolution-of-outer-elements",
+     "ROOT r = f32[2,2,5] convolution(p0:f32[2,4,3], p1:f32[3,3,5]), window={size=3 pad=-9_9}, "
+     "dim_labels=b0f_0io->b0f", "broadcast(0)"),
+    ("convolution-of-outer-elements",
+     "ROOT r = f32[2,4,5] convolution(p0:f32[2,4,3], p1:f32[3,3,5]), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f", ""),
     ("convolution-of-pad",
      "c = f32[] constant(0)\na = f32[1,11,2] pad(p0:f32[1,8,2], c), padding=0_0x1_2x0_0\n"
      "ROOT r = f32[1,9,4] convolution(a, p1:f32[3,2,4]), window={size=3}, dim_labels=b0f_0io->b0f",

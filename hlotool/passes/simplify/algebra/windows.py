@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, array
+from hlotool.ir import Instruction, PaddingDimension, SliceDimension, Window, WindowDimension, array
 from hlotool.ir.window import window_of
 from hlotool.passes.framework.patterns import number
 from hlotool.passes.framework.rewriter import Rewriter, Rewritten, Rule, rule
@@ -107,6 +107,45 @@ def convolution_of_nothing(
     return rewriter.splat(0, instruction.shape)
 
 
+@rule("convolution(operand, kernel)")
+def convolution_of_outer_elements(
+    instruction: Instruction, operand: Instruction, kernel: Instruction, rewriter: Rewriter
+) -> Rewritten:
+    """Elements at the ends of the kernel that meet padding alone, whichever result is computed, take no part: those of
+    a dilated kernel that is larger than the image."""
+    labels = instruction.attributes["dim_labels"]
+    window = window_of(instruction, len(labels.input_spatial))
+    if instruction.shape.size == 0 or operand.shape.size == 0 or not operand.shape.is_static:
+        return None
+    rows = list(window.dimensions)
+    kept = [SliceDimension(0, size) for size in kernel.shape.dimensions]
+    for n, (row, source, result, d) in enumerate(
+        zip(rows, labels.input_spatial, labels.output_spatial, labels.kernel_spatial, strict=True)
+    ):
+        meets = [at for at in range(row.size) if _meets(
+            row, at, operand.shape.dimensions[source], instruction.shape.dimensions[result])]  # fmt: skip
+        if not meets:
+            return rewriter.splat(0, instruction.shape)
+        first, end = meets[0], meets[-1] + 1
+        low, high = first * row.window_dilation, (row.size - end) * row.window_dilation
+        rows[n] = replace(
+            row, size=end - first, padding_low=row.padding_low - low, padding_high=row.padding_high - high,
+            window_dilation=row.window_dilation if end - first > 1 else 1,
+        )
+        kept[d] = SliceDimension(row.size - end, row.size - first) if row.reversal else SliceDimension(first, end)
+    if all(row.size == before.size for row, before in zip(rows, window.dimensions, strict=True)):
+        return None
+    return rewriter.make("convolution", instruction.shape, operand, rewriter.slice_rows(kernel, kept),
+                         **{**instruction.attributes, "window": replace(window, dimensions=tuple(rows))})  # fmt: skip
+
+
+def _meets(row: WindowDimension, at: int, size: int, results: int) -> bool:
+    """Whether element `at` of a window lies between the ends of an input of `size` for some of so many results."""
+    begin = at * row.window_dilation - row.padding_low
+    first = max(0, -(begin // row.stride))
+    return first < results and begin + first * row.stride <= (size - 1) * row.base_dilation
+
+
 @rule("convolution(inner: pad(source, 0), kernel)")
 def convolution_of_pad(
     instruction: Instruction, inner: Instruction, source: Instruction, kernel: Instruction, rewriter: Rewriter
@@ -146,6 +185,6 @@ def convolution_of_reversed_kernel(
 
 
 RULES: tuple[Rule, ...] = (
-    window_of_one, window_of_everything, window_of_pad, convolution_of_nothing, convolution_of_pad,
-    convolution_of_reversed_kernel,
+    window_of_one, window_of_everything, window_of_pad, convolution_of_nothing, convolution_of_outer_elements,
+    convolution_of_pad, convolution_of_reversed_kernel,
 )  # fmt: skip
