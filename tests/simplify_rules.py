@@ -535,7 +535,8 @@ ROWS: list[tuple[str, str, str]] = [
      "ROOT r = f32[2,2,5] convolution(p0:f32[2,4,3], p1:f32[3,3,5]), window={size=3 pad=-9_9}, "
      "dim_labels=b0f_0io->b0f", "broadcast(0)"),
     ("convolution-of-outer-elements",
-     "ROOT r = f32[2,4,5] convolution(p0:f32[2,4,3], p1:f32[3,3,5]), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f", ""),
+     "ROOT r = f32[2,4,5] convolution(p0:f32[2,4,3], p1:f32[3,3,5]), window={size=3 pad=1_1}, "
+     "dim_labels=b0f_0io->b0f", ""),
     ("convolution-of-pad",
      "c = f32[] constant(0)\na = f32[1,11,2] pad(p0:f32[1,8,2], c), padding=0_0x1_2x0_0\n"
      "ROOT r = f32[1,9,4] convolution(a, p1:f32[3,2,4]), window={size=3}, dim_labels=b0f_0io->b0f",
