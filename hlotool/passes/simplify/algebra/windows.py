@@ -115,7 +115,8 @@ def convolution_of_outer_elements(
     a dilated kernel that is larger than the image."""
     labels = instruction.attributes["dim_labels"]
     window = window_of(instruction, len(labels.input_spatial))
-    if instruction.shape.size == 0 or operand.shape.size == 0 or not operand.shape.is_static:
+    static = all(one.shape.is_static for one in (instruction, operand, kernel))
+    if instruction.shape.size == 0 or operand.shape.size == 0 or not static:
         return None
     rows = list(window.dimensions)
     kept = [SliceDimension(0, size) for size in kernel.shape.dimensions]
