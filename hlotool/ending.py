@@ -36,7 +36,7 @@ def _end() -> None:
 
 
 class _Kept:
-    """A module for those who look for it by its name; Python takes it for none, and empties none but modules."""
+    """Stands in for a module in ``sys.modules``: Python empties the modules that it finds there, and this is none."""
 
     __slots__ = ("_module",)
 

@@ -36,8 +36,8 @@ class _Place(NamedTuple):
 class Ties:
     """The arrays with which one shares its elements: the owner of a part, or the parts of an owner.
 
-    Few parts are ever assigned to: those of basic indices are looked for when they are, by the steps from the place
-    of another part, or from all of the owner.
+    Few parts are ever assigned to, so the place of one made by basic indices is looked for only then: by its `step`
+    from the place of the part `above`, or from the owner.
     """
 
     __slots__ = ("above", "most", "owner", "parts", "place", "step")

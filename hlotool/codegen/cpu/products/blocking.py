@@ -157,8 +157,8 @@ def panels_to_pack(
 
 
 def rows_to_update(rows: int, machine: Machine) -> int:
-    """Up to how many rows updates of the whole result pay (see `rank_update`), if with vectors of less than 512 bits
-    they do up to so many: with these and 32 registers tiles are about twice as high, and read `b` half as often."""
+    """The most rows with which updates of the whole result pay (see `rank_update`): `rows`, and less than half of them
+    with vectors of 512 bits, where tiles are about twice as high, and so read `b` half as often."""
     return rows if machine.vector_bits < 512 else (rows - 1) // 2
 
 

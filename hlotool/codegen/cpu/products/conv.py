@@ -509,7 +509,7 @@ def _together(tiles: bool) -> int:
 
 
 def _pair(conv: _Conv) -> None:
-    """Make pairs of features the elements of input and kernel, with zeros behind the last feature if need be."""
+    """Let the elements of input and kernel be pairs of features, with zeros behind the last feature if need be."""
     spec, operands, (_, kernel, _) = conv.spec, conv.operands, conv.places
     conv.tiles = multiplies_tiles(*spec.types[:2], spec.types[3], conv.machine)
     room, bits, moved = -spec.features % _together(conv.tiles), element("u16"), arithmetic("s32", conv.machine)

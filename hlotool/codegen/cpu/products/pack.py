@@ -260,10 +260,11 @@ class _CopyWriter:
         With vectors of 512 bits products took longer where they were fetched ahead, but for strips: few rows at a time.
         """
         copy, machine = self.copy, self.unit.machine
-        narrow = machine is not None and machine.instructions.tuned and machine.vector_bits < 512
-        narrow = narrow or (machine is not None and copy.piece > 0)
+        if machine is None:
+            return False
+        gains = copy.piece > 0 or (machine.instructions.tuned and machine.vector_bits < 512)
         read = copy.group * copy.width * self.source.bytes
-        return narrow and copy.group > 0 and copy.rows.source >= _APART * read
+        return gains and copy.group > 0 and copy.rows.source >= _APART * read
 
     def _parts(self, row: Int) -> list[tuple[Index, Vector | None]]:
         """For each part of the elements of a row of the target: where its row of the source is, from the first part's
