@@ -139,8 +139,19 @@ r = f32[4] all-reduce(x), replica_groups=«HLO0139 [2,2]<=[5]», to_apply=add
 r = f32[4] collective-permute(x), source_target_pairs=«HLO0203 {{0,1},{0,2}}»
 r = f32[4] collective-permute(x), source_target_pairs=«HLO0139 {{0,1,2}}»
 r = f32[8] all-gather(x), replica_groups={{0,1}}, dimensions={«HLO0203 1»}
-r = token[] after-all(«HLO0202 x»)
-r = (f32[4], u32[], token[]) send(x, «HLO0202 x»), channel_id=1
+r = «HLO0201 f32[]» after-all(k, x)
+r = pred[4] compare(x, x), direction=LT, type=«HLO0203 SIGNED»
+r = pred[4] compare(j, j), direction=LT, type=«HLO0203 TOTALORDER»
+r = f32[4] all-reduce(x), replica_groups={{0,1}}, use_global_device_ids=«HLO0203 true», to_apply=add
+r = «HLO0201 f32[12]» all-gather(x), replica_groups={{0,1}}, dimensions={0}
+r = f32[4] collective-permute(x), source_target_pairs=«HLO0203 {{-1,0}}»
+r = «HLO0201 (f32[4], f32[4], s32[])» copy-start(x) r.e = f32[4] copy-done(r)
+r = f32[4]{0:T(«HLO0113 0»)} custom-call(x), custom_call_target="f"
+r = f32[4]{0:E«HLO0113 (-1)»} custom-call(x), custom_call_target="f"
+r = f32[4]{0:SC(«HLO0113 1»:2)} custom-call(x), custom_call_target="f"
+r = f32[4]{0:SC(0:«HLO0113 4,4»)} custom-call(x), custom_call_target="f"
+r = b(«HLO0110 token[]») custom-call(x), custom_call_target="f"
+r = (f32[4], u32[], token[]) send(x, «HLO0202 x») r.e = token[] send-done(r)
 r = f32[4] rng(s, s), distribution=«HLO0131 rng_uniforn»
 r = s32[] get-dimension-size(x), dimensions={«HLO0203 1»}
 r = s32[2] constant({1, «HLO0123 1.5»})
@@ -270,8 +281,8 @@ r = f32[4,6] batch-norm-inference(m, v, v, v, v), epsilon=0.1, «HLO0136 feature
 r = f32[4,6] «HLO0135 batch-norm-inference»(m, v, v, v, v), epsilon=0.1
 r = (f32[4,6], f32[6], f32[6]) batch-norm-grad(m, v, v, v, «HLO0202 x»), epsilon=0.1, feature_index=1
 r = ((f32[4]), f32[4], s32[]) async-start(x), calls=«HLO0141 nobody»
-r = «HLO0201 ((f32[5]), f32[4], s32[])» async-start(x), calls=step
-r = ((f32[4]), f32[4], s32[]) async-start(«HLO0204 y»), calls=step
+r = «HLO0201 ((f32[5]), f32[4], s32[])» async-start(x), calls=step r.e = f32[4] async-done(r)
+r = ((f32[4]), f32[4], s32[]) async-start(«HLO0204 y»), calls=step r.e = f32[4] async-done(r)
 r = ((f32[4]), f32[4], s32[]) async-start(x), async_execution_thread=«HLO0100 7», calls=step
 r = ((f32[4]), f32[4], s32[]) async-start(«HLO0141 xx»), async_execution_thread=«HLO0100 7», calls=«HLO0141 nobody»
 r = f32[4,3] dot(m, n), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_batch_dims={«HLO0203 4»}, rhs_batch_dims={«HLO0203 5»}
@@ -374,6 +385,7 @@ HloModule m, input_output_alias={ {}: («HLO0100 a», {}) }, is_scheduled=«HLO0
 """
 
 Expected = list[tuple[int, int, int, str]]
+_NAME = re.compile(r"\br\b")
 _MARK = re.compile(r"«(HLO\d{4}) ([^»]*)»")
 
 
@@ -395,6 +407,6 @@ def plain(text: str, first_line: int = 1) -> tuple[str, Expected]:
 
 def module(*statements: str, header: str = HEADER, other: str = "") -> str:
     """A module with statements in its entry computation and, where given, one in another computation."""
-    body = "".join(f"  {line.replace('r =', f'r{n} =', 1)}\n" for n, line in enumerate(statements))
+    body = "".join(f"  {re.sub(_NAME, f'r{n}', line)}\n" for n, line in enumerate(statements))
     helper = f"other {{\n{ARGUMENTS}  {other}\n  ROOT last = f32[4] abs(x)\n}}\n\n" if other else ""
     return f"{header}{HELPERS}{helper}ENTRY main {{\n{ARGUMENTS}{body}  ROOT last = f32[4] abs(x)\n}}\n"

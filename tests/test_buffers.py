@@ -306,3 +306,11 @@ def random_donation(choice: random.Random, module: Module) -> Donation:
         if fitting and choice.random() < 0.7:
             wanted[choice.choice(fitting)] = number
     return Donation(frozenset(given), wanted, frozenset(r for r in wanted if choice.random() < 0.5))
+
+
+def test_a_token_that_waits_for_arrays_has_no_memory() -> None:
+    body = """  k = token[] after-all(s1, p)
+  u = f32[40] add-dependency(s1, k)
+  ROOT r = (s32[], f32[40]) tuple(next, u)"""
+    _, plan = checked(loop("f32[40]", body, "a"))
+    assert copies(plan) == (0, 0)

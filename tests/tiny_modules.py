@@ -261,12 +261,18 @@ TINY: dict[str, str] = {
     ),
     "infeed": f"t = token[] after-all()\n  ROOT r = ({_X}, token[]) infeed(t)",
     "outfeed": f"t = token[] after-all()\n  ROOT r = token[] outfeed(x, t), outfeed_shape={_X}",
-    "send": f"t = token[] after-all()\n  ROOT r = ({_X}, u32[], token[]) send(x, t), channel_id=1",
+    "send": (
+        f"t = token[] after-all()\n  s = ({_X}, u32[], token[]) send(x, t), channel_id=1\n"
+        f"  ROOT r = (({_X}, u32[], token[])) tuple(s)"
+    ),
     "send-done": (
         f"t = token[] after-all()\n  s = ({_X}, u32[], token[]) send(x, t), channel_id=1\n"
         "  ROOT r = token[] send-done(s), channel_id=1"
     ),
-    "recv": f"t = token[] after-all()\n  ROOT r = ({_X}, u32[], token[]) recv(t), channel_id=1",
+    "recv": (
+        f"t = token[] after-all()\n  s = ({_X}, u32[], token[]) recv(t), channel_id=1\n"
+        f"  ROOT r = (({_X}, u32[], token[])) tuple(s)"
+    ),
     "recv-done": (
         f"t = token[] after-all()\n  s = ({_X}, u32[], token[]) recv(t), channel_id=1\n"
         f"  ROOT r = ({_X}, token[]) recv-done(s), channel_id=1"

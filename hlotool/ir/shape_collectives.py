@@ -52,7 +52,10 @@ def _groups(
     part = "attribute:replica_groups"
     groups: Sequence[Sequence[int]] = attributes["replica_groups"].groups if "replica_groups" in attributes else ()
     if attributes.get("use_global_device_ids"):
-        require(bool(groups), f"{opcode} among devices names them in replica_groups", "attribute:use_global_device_ids")
+        part = "attribute:use_global_device_ids"
+        require(bool(groups), f"{opcode} among devices names them in replica_groups", part)
+        require("channel_id" in attributes, f"{opcode} among devices needs a channel_id", part)
+        part = "attribute:replica_groups"
     named = sorted(number for group in groups for number in group)
     require(all(groups), "a replica group is empty", part)
     require(not named or named[0] >= 0, f"a replica group has the number {named[0] if named else 0}", part)
@@ -68,10 +71,12 @@ def _groups(
 def _scaled(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     """all-gather multiplies one dimension by the number of participants, reduce-scatter divides it."""
     require_count(opcode, operands, 1)
-    _groups(opcode, attributes)
+    groups = _groups(opcode, attributes)
+    ranks = "channel_id" in attributes and not attributes.get("use_global_device_ids")
+    count = 0 if ranks or not groups else len(groups[0])  # of replicas in all partitions: known to the module alone
     given = shape.elements if shape.is_tuple else (shape,)
-    count = len(given) == len(operands)
-    require(count, f"{opcode} of {plain(len(operands), 'operand')} gives as many results, not {shape}", "shape")
+    several = len(given) == len(operands)
+    require(several, f"{opcode} of {plain(len(operands), 'operand')} gives as many results, not {shape}", "shape")
     dimensions = attributes["dimensions"]
     require(len(dimensions) == 1, f"{opcode} takes one dimension", "attribute:dimensions")
     for index, (operand, result) in enumerate(zip(operands, given, strict=True)):
@@ -86,6 +91,9 @@ def _scaled(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Ma
         for dimension, (m, n) in enumerate(zip(small.dimensions, large.dimensions, strict=True)):
             scaled = dimension == dimensions[0] and (n == 0 if m == 0 else n % m == 0)
             require(m == n or scaled or UNBOUNDED in (m, n), f"{opcode} of {operand} cannot give {result}", "shape")
+            if dimension == dimensions[0] and count > 1 and UNBOUNDED not in (m, n):
+                message = f"{opcode} of {operand} in groups of {count} cannot give {result}"
+                require(n == m * count, message, "shape")
 
 
 def _gather_start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
@@ -151,6 +159,8 @@ def _permute(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: M
         numbers = sorted(pair[side] for pair in attributes.get("source_target_pairs", ()))
         twice = next((a for a, b in pairwise(numbers) if a == b), None)
         require(twice is None, f"{twice} is the {name} of two pairs", "attribute:source_target_pairs")
+        least = numbers[0] if numbers else 0
+        require(least >= 0, f"the {name} of a pair is {least}", "attribute:source_target_pairs")
     _same(opcode, shape, operands, attributes)
 
 

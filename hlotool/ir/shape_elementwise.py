@@ -21,6 +21,7 @@ from hlotool.ir.shape_checks import (
 __all__ = ["ELEMENTWISE"]
 
 _REAL_OF = {"c64": "f32", "c128": "f64"}
+_COMPARED = {"signed": ("SIGNED",), "unsigned": ("UNSIGNED",), "pred": ("UNSIGNED",)}
 _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 
 
@@ -72,6 +73,10 @@ def _compare(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, An
     direction = attributes.get("direction")
     if numeric_kind(result) == "complex" and direction not in ("EQ", "NE"):
         raise ShapeError(f"complex numbers have no order: direction {direction}", "attribute:direction")
+    written, wanted = attributes.get("type"), _COMPARED.get(numeric_kind(result), ("FLOAT", "TOTALORDER"))
+    if written is not None and written not in wanted:
+        message = f"{result.element_type} is compared as {' or '.join(wanted)}, not as {written}"
+        raise ShapeError(message, "attribute:type")
     return like(result, "pred")
 
 

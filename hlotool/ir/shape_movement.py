@@ -38,8 +38,7 @@ def _broadcast(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, 
 
 
 def _after_all(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
-    for index, operand in enumerate(operands):
-        require_token(opcode, operand, index)
+    """Of tokens; XLA takes arrays, too, which are there when they are computed."""
     return token()
 
 

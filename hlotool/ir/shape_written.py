@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from hlotool.ir.shape import UNBOUNDED, Shape, array, tuple_shape
+from hlotool.ir.shape import UNBOUNDED, Shape, array, scalar, tuple_shape
 from hlotool.ir.shape_checks import (
     ShapeError,
     agree,
@@ -193,8 +193,7 @@ def _check_fusion(opcode: str, shape: Shape, operands: Sequence[Shape], attribut
 
 
 def _check_copy_start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
-    fits = shape.is_tuple and len(shape.elements) >= 2 and all(agree(e, operands[0]) for e in shape.elements[:2])
-    require(fits, f"copy-start gives (result, operand, context), not {shape}", "shape")
+    expect(opcode, shape, tuple_shape([operands[0], operands[0], scalar("u32")]))
 
 
 WRITTEN: dict[str, Check] = {

@@ -75,7 +75,7 @@ def _verify(module: Module, damage: Damage) -> list[Diagnostic]:
             right.add(same)
         found += _shardings(module, computation, places, right)
     found += _module(module, places, damage, expected)
-    found += pair_diagnostics(module, places)
+    found += pair_diagnostics(module, places, whole=damage == Damage())
     return sorted(found, key=_order)
 
 

@@ -202,6 +202,9 @@ def finish(state: State, scope: Scope) -> None:
                 hint = did_you_mean(name, scope.names)
                 message = f"control predecessor '{name}' is not defined"
                 cursor.report(cursor.diagnostic(message, start, start + len(name), hint, code="HLO0141"))
+            elif before is instruction:
+                message = f"'{name}' must come after itself: a cycle"
+                cursor.report(cursor.diagnostic(message, start, start + len(name), code="HLO0146"))
             else:
                 instruction.add_control_predecessor(before)
     if scope.root is None:

@@ -21,7 +21,7 @@ _DIMENSION = re.compile(r"(\??\s*<=\s*)?(-?\d+)|(\?)", re.ASCII)
 _LAYOUT = re.compile(rf"{SPACE}\{{(?={SPACE}[\d:])")
 _ONE = re.compile(r"\(\s*(\w+)\s*\)", re.ASCII)
 _SPLIT = re.compile(r"\(\s*(\d+)\s*:\s*(\d+(?:\s*,\s*\d+)*)\s*\)", re.ASCII)
-_LEVELS = re.compile(r"D\([A-Z+~,\s]*\)")
+_LEVELS = re.compile(r"D\(\s*[DCS][+~]*\s*(?:,\s*[DCS][+~]*\s*)*\)")
 _LEADERS = {"opaque_type": "opaque"}
 _MOST_DIMENSIONS = 32  # what every version of NumPy that is supported can hold
 
@@ -41,7 +41,12 @@ def read_shape(cursor: Cursor) -> Shape:
         cursor.position = start + 2
         depth = cursor.depth
         cursor.deeper()
+        begin = cursor.skip()
         inside = read_shape(cursor)
+        if not inside.is_array and inside != POISON:
+            message = f"a buffer holds an array, not {inside}"
+            cursor.report(cursor.diagnostic(message, begin, cursor.position, code="HLO0110"))
+            inside = POISON
         cursor.expect(")", "after the shape of a buffer")
         cursor.depth = depth
         return POISON if inside == POISON else Shape("buffer", elements=(inside,))
@@ -191,7 +196,7 @@ def _tiling(cursor: Cursor, layout: Layout) -> Layout:
     if cursor.accept("*"):
         layout = replace(layout, pointer_type=_word(cursor))
     if cursor.accept("E"):
-        layout = replace(layout, element_size_bits=_number(cursor))
+        layout = replace(layout, element_size_bits=_natural(cursor, "a number of bits"))
     if cursor.peek("S(") and cursor.accept("S"):
         layout = replace(layout, memory_space=_number(cursor))
     if cursor.accept("SC"):
@@ -199,6 +204,14 @@ def _tiling(cursor: Cursor, layout: Layout) -> Layout:
         while match := cursor.match(_SPLIT):
             indices = tuple(cursor.to_integer(p.strip(), match.start(2)) for p in match.group(2).split(","))
             splits.append((cursor.to_integer(match.group(1), match.start(1)), indices))
+            dimension, last = splits[-1][0], 0
+            for index in indices:
+                if index <= last:
+                    raise cursor.fail("the places of a split increase from 1 on", *match.span(2), code="HLO0113")
+                last = index
+            if dimension >= len(layout.minor_to_major):
+                message = f"the layout has no dimension {dimension} to split"
+                raise cursor.fail(message, *match.span(1), code="HLO0113")
         if not splits:
             raise cursor.unexpected("a split such as (0:2,4)")
         layout = replace(layout, splits=tuple(splits))
@@ -218,7 +231,10 @@ def _tile(cursor: Cursor) -> tuple[int | None, ...]:
             cursor.expect(",", "or ')' in a tile")
         if cursor.peek("-"):
             raise cursor.unexpected("the size of a tile")
+        start = cursor.skip()
         sizes.append(None if cursor.accept("*") else cursor.integer("the size of a tile"))
+        if sizes[-1] == 0:
+            raise cursor.fail("a tile has at least one element", start, cursor.position, code="HLO0113")
     if not sizes:
         raise cursor.fail("a tile has no sizes", cursor.position - 2, cursor.position)
     return tuple(sizes)
@@ -228,6 +244,13 @@ def _number(cursor: Cursor) -> int:
     cursor.expect("(")
     value = cursor.integer()
     cursor.expect(")")
+    return value
+
+
+def _natural(cursor: Cursor, what: str) -> int:
+    value, start = _number(cursor), cursor.position
+    if value < 0:
+        raise cursor.fail(f"{what} cannot be negative: {value}", start - len(f"({value})"), start, code="HLO0113")
     return value
 
 

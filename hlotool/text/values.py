@@ -313,7 +313,9 @@ _FORMS = {
     ),
     "buffer_donor": (re.compile(rf"\{{\s*(?:{_DONOR}\s*(?:,\s*{_DONOR}\s*)*)?\}}", re.ASCII), "{ (0, {}), (1, {0}) }"),
     "statistics": (
-        re.compile(rf"\{{\s*(?:visualizing_index\s*=\s*-?\d+\s*(?:,\s*{_STATISTIC}\s*)*)?\}}", re.ASCII),
+        re.compile(
+            rf"\{{\s*(?:(?:visualizing_index\s*=\s*-?\d+|{_STATISTIC})\s*(?:,\s*{_STATISTIC}\s*)*)?\}}", re.ASCII
+        ),
         "{visualizing_index=0,stat=1.5}",
     ),
 }  # fmt: skip

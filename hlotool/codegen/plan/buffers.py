@@ -163,6 +163,8 @@ class _Walker:
                         value.constant = instruction
                 case "get-tuple-element":
                     leaves[instruction] = operands[0][self.element(instruction)]
+                case "after-all":
+                    leaves[instruction] = ()  # a token has no memory, though it may wait for arrays
                 case opcode if opcode in ALIASES:
                     leaves[instruction] = tuple(value for values in operands for value in values)
                 case "while":

@@ -11,14 +11,15 @@ from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["ComputationDeduplicator"]
 
-_OWNERS = frozenset({"while", "conditional", "call", "fusion"})
+_OWNERS = frozenset({"while", "conditional", "call", "fusion", "async-start", "async-update", "async-done"})
 
 
 @dataclass(frozen=True, slots=True)
 class ComputationDeduplicator:
     """Keeps one of several equal reducers, comparators and the like.
 
-    Bodies of loops, branches, calls and fusions stay apart, so that they can be changed for their one caller.
+    Bodies of loops, branches, calls and fusions stay apart, so that they can be changed for their one caller; so does
+    what an async-start runs, which is its own.
     """
 
     name: ClassVar[str] = "computation-deduplicator"
