@@ -47,16 +47,17 @@ class _Xla:
         return ""
 
     def prints(self, text: str) -> list[str]:
-        module, made = self._read(text), []
+        module = self._read(text)
+        made: list[str] = []
         for choice in _CHOICES:
             options = self.hlo.HloPrintOptions()
             options.print_large_constants = True
             for name, value in choice.items():
                 setattr(options, name, value)
-            made.append(module.to_string(options))
+            made.append(str(module.to_string(options)))
         short = self.hlo.HloPrintOptions.short_parsable()
         short.print_large_constants = True
-        return [*made, module.to_string(short)]
+        return [*made, str(module.to_string(short))]
 
     def canonical(self, text: str) -> str:
         options = self.hlo.HloPrintOptions.canonical()
