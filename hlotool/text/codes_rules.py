@@ -9,7 +9,8 @@ __all__ = ["RULES"]
 _X = "x = f32[4] parameter(0)"
 _START = "s = (f32[4], f32[4], u32[]) copy-start(x)"
 _GATHER = "g = f32[4] all-gather(x), channel_id=1, replica_groups={{0}}, dimensions={0}"
-_SEND = "ROOT s = (f32[4], u32[], token[]) send(g, t), is_host_transfer=true"
+_SEND = "s = (f32[4], u32[], token[]) send(g, t), is_host_transfer=true"
+_SENT = "ROOT d = token[] send-done(s), is_host_transfer=true"
 _RIGHT = entry(f"{_X}\nROOT y = f32[4] negate(x)")
 _ADD = "add {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n"
 
@@ -143,7 +144,7 @@ RULES = (
     Page(
         "HLO0207", "a channel is used for two things",
         "Instructions with the same channel_id belong together: collectives, or the halves of a transfer.",
-        entry(f"{_X}\n{_GATHER}\nt = token[] after-all()\n{_SEND}, channel_id=1"),
-        entry(f"{_X}\n{_GATHER}\nt = token[] after-all()\n{_SEND}, channel_id=2"),
+        entry(f"{_X}\n{_GATHER}\nt = token[] after-all()\n{_SEND}, channel_id=1\n{_SENT}, channel_id=1"),
+        entry(f"{_X}\n{_GATHER}\nt = token[] after-all()\n{_SEND}, channel_id=2\n{_SENT}, channel_id=2"),
     ),
 )  # fmt: skip
