@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,12 @@ from hlotool.ir.shape import array, scalar
 from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.draws import REASON, draws, operation_of
 from hlotool.torch.dtypes import element_type_of
-from hlotool.torch.lowering import LOWERINGS, Context, Result
+from hlotool.torch.lowering import LOWERINGS, Context, Result, Subgraph
 from hlotool.torch.mutations import writes, written
 from hlotool.torch.places import Leaf, leaf_of, numbers
 from hlotool.torch.refusal import Refused
 
-__all__ = ["Lowered", "attribute_of", "lower", "reason_against", "source_of"]
+__all__ = ["Lowered", "attribute_of", "lower", "reason_against", "source_of", "subgraph_of"]
 
 _PLACING = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
 _PYTORCH = str(Path(torch.__file__).parent)
@@ -81,9 +81,13 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         else:
             env[node] = value
     for node in graph_module.graph.nodes:
-        if node.op == "get_attr" and isinstance(attribute_of(graph_module, node.target), torch.Tensor):
-            env[node] = parameter(attribute_of(graph_module, node.target), node.name)
-            captured.append(node.target)
+        if node.op == "get_attr":
+            value = attribute_of(graph_module, node.target)
+            if isinstance(value, torch.Tensor):
+                env[node] = parameter(value, node.name)
+                captured.append(node.target)
+            elif isinstance(value, fx.GraphModule):
+                env[node] = _subgraph(value)
     for node in graph_module.graph.nodes:
         if node.op == "call_function":
             env[node] = _call(builder, node, env, strides)
@@ -102,6 +106,37 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         module.attributes["input_output_alias"] = tuple(rows)
     places = {result: number for number, result in changed.items()}
     return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places)
+
+
+def subgraph_of(node: fx.Node) -> fx.GraphModule | None:
+    """The function that a node stands for, as those that ``torch.cond`` is given."""
+    value = attribute_of(node.graph.owning_module, node.target) if node.op == "get_attr" else None
+    return value if isinstance(value, fx.GraphModule) else None
+
+
+def _subgraph(graph_module: fx.GraphModule) -> Subgraph:
+    """A graph that is an operation's argument; sizes in it are numbers."""
+
+    def write(builder: Builder, operands: Sequence[Any]) -> list[Any]:
+        nodes = graph_module.graph.nodes
+        env: dict[fx.Node, Any] = dict(zip((n for n in nodes if n.op == "placeholder"), operands, strict=True))
+        strides: dict[Instruction, tuple[int, ...]] = {}
+        for node in nodes:
+            if node.op == "call_function":
+                if writes(node):
+                    raise Refused("a function that writes to what it is given")
+                env[node] = _call(builder, node, env, strides)
+            elif node.op == "output":
+                outputs = node.args[0] if isinstance(node.args[0], (tuple, list)) else (node.args[0],)
+                return [env[output] if isinstance(output, fx.Node) else output for output in outputs]
+            elif node.op != "placeholder":
+                own = subgraph_of(node)
+                if own is None:
+                    raise Refused("a function with constants in it")
+                env[node] = _subgraph(own)
+        raise Refused("a function without results")
+
+    return Subgraph(write)
 
 
 def reason_against(node: fx.Node) -> str | None:
@@ -126,7 +161,8 @@ def reason_against(node: fx.Node) -> str | None:
                 env[argument] = made
                 _note_strides(strides, made, value)
             else:
-                env[argument] = value
+                own = subgraph_of(argument)
+                env[argument] = value if own is None else _subgraph(own)
         _call(builder, node, env, strides)
     except Refused as refused:
         return str(refused)
@@ -193,13 +229,16 @@ def _call(
     function = LOWERINGS.get(str(node.target))
     if function is None:
         raise Refused(f"{node.target}: no lowering")
-    given = _named(node.target, arguments, options)
-    _check_place(given)
+    given = dict(options)
+    if not isinstance(node.target, torch._ops.HigherOrderOperator):  # those have no schema
+        given, arguments = _named(node.target, arguments, options), ()
+        _check_place(given)
     values = node.meta["val"]
     single = not isinstance(values, (tuple, list))
     expected = tuple(_expected(value) for value in ([values] if single else values))
     builder.like = Instruction("parameter", scalar("pred"), metadata=_metadata(node))
-    found = _lowered(function, Context(builder, expected, strides), given, str(node.target), single)
+    context = Context(builder, expected, strides)
+    found = _lowered(function, context, arguments, given, str(node.target), single)
     _check(found, expected, str(node.target))
     if isinstance(found, Instruction) and isinstance(values, torch.Tensor):
         _note_strides(strides, found, values)
@@ -214,13 +253,13 @@ def _note_strides(strides: dict[Instruction, tuple[int, ...]], made: Instruction
 
 
 def _lowered(
-    function: Callable[..., Result], c: Context, given: dict[str, Any], name: str, single: bool
+    function: Callable[..., Result], c: Context, arguments: Sequence[Any], given: dict[str, Any], name: str, single: bool
 ) -> Result:
     if all(one is not None and 0 in one[1] for one in c.expected):  # nothing to compute, whatever it is
         nothing = tuple(c.full(0, *one) for one in c.expected if one is not None)
         return nothing[0] if single else nothing
     try:
-        return function(c, **given)
+        return function(c, *arguments, **given)
     except HloError as error:  # of the builder: operands that HLO does not have
         raise Refused(f"{name}: {error}") from error
     except TypeError as error:

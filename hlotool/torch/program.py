@@ -22,7 +22,7 @@ from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of
 from hlotool.torch.draws import draws, draws_first, operation_of
-from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of
+from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of, subgraph_of
 from hlotool.torch.mutations import must_follow, writes, written
 from hlotool.torch.places import Leaf
 from hlotool.torch.record import Graph, record
@@ -152,7 +152,8 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     steps: list[_Step] = []
     places: dict[str, int] = {}
     captured: list[Any] = []
-    for node in (*placeholders, *(node for node in nodes if node.op == "get_attr")):
+    attributes = [node for node in nodes if node.op == "get_attr" and subgraph_of(node) is None]
+    for node in (*placeholders, *attributes):
         places[node.name] = len(places)
         if node.op == "get_attr":
             captured.append(attribute_of(graph_module, node.target))
@@ -290,7 +291,8 @@ def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partiti
         place = source_of(node)
         nodes.append(
             Node(
-                name=node.name, op=str(operation_of(node)), inputs=tuple(n.name for n in node.all_input_nodes),
+                name=node.name, op=str(operation_of(node)),
+                inputs=tuple(n.name for n in node.all_input_nodes if subgraph_of(n) is None),
                 reason=reason, after=after, cost=float(not _only_moves(node)),
                 where=f"{place[0]}:{place[1]}" if place else "", element_of_input=node.target is operator.getitem,
             )
@@ -334,6 +336,9 @@ def _part(graph_module: fx.GraphModule, part: Part) -> fx.GraphModule:
         copies[own].meta = own.meta
     for node in part.nodes:
         own = by_name[node.name]
+        for argument in own.all_input_nodes:
+            if argument not in copies:  # a function, which is a part of the program
+                copies[argument] = graph.node_copy(argument)
         copies[own] = graph.node_copy(own, copies.__getitem__)
     graph.output(tuple(copies[by_name[name]] for name in part.outputs))
     return fx.GraphModule(graph_module, graph)

@@ -8,6 +8,7 @@ from hlotool.torch.ops import (
     algebra,
     attention,
     binary,
+    control,
     conversions,
     convolutions,
     creation,
@@ -31,7 +32,7 @@ from hlotool.torch.ops import (
 )
 
 __all__ = [
-    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "factorisations",
-    "fourier", "indexing", "joining", "normalisation", "ordering", "orthogonal", "padding", "pooling", "products",
+    "activations", "algebra", "attention", "binary", "control", "conversions", "convolutions", "creation",
+    "factorisations", "fourier", "indexing", "joining", "normalisation", "ordering", "orthogonal", "padding", "pooling", "products",
     "recurrent", "reductions", "resampling", "softmax", "special", "unary", "views",
 ]  # fmt: skip
