@@ -40,7 +40,8 @@ from torch_graphs import run_lowered
 
 from hlotool.torch.draws import REASON
 from hlotool.torch.dtypes import DTYPES
-from hlotool.torch.dynamo import compiler, decompositions
+from hlotool.torch.decompositions.table import decompositions
+from hlotool.torch.dynamo import compiler
 from hlotool.torch.record import clear, reports
 from hlotool.torch.refusal import Refused
 

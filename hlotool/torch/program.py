@@ -22,6 +22,7 @@ from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of
 from hlotool.torch.draws import draws, draws_first, operation_of
+from hlotool.torch.expansion import expanded
 from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of, subgraph_of
 from hlotool.torch.mutations import must_follow, writes, written
 from hlotool.torch.places import Leaf
@@ -145,7 +146,7 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     """
     start = time.perf_counter()
     _leave_out_checks(graph_module.graph)
-    graph_module = draws_first(graph_module)
+    graph_module = draws_first(expanded(graph_module))
     nodes = graph_module.graph.nodes
     placeholders = [node for node in nodes if node.op == "placeholder"]
     cut, built = _built(graph_module, {n.name for n in placeholders if guarded and _is_sure(n)})

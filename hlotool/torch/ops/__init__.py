@@ -14,6 +14,7 @@ from hlotool.torch.ops import (
     creation,
     factorisations,
     fourier,
+    grouped,
     indexing,
     joining,
     normalisation,
@@ -33,6 +34,6 @@ from hlotool.torch.ops import (
 
 __all__ = [
     "activations", "algebra", "attention", "binary", "control", "conversions", "convolutions", "creation",
-    "factorisations", "fourier", "indexing", "joining", "normalisation", "ordering", "orthogonal", "padding", "pooling", "products",
-    "recurrent", "reductions", "resampling", "softmax", "special", "unary", "views",
+    "factorisations", "fourier", "grouped", "indexing", "joining", "normalisation", "ordering", "orthogonal", "padding",
+    "pooling", "products", "recurrent", "reductions", "resampling", "softmax", "special", "unary", "views",
 ]  # fmt: skip
