@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func

@@ -19,6 +19,7 @@ from hlotool.ir.attributes import Aliasing, Metadata
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
 from hlotool.lazy_dataclass import dataclass
+from hlotool.torch.checks import check_of
 from hlotool.torch.draws import REASON, draws, operation_of
 from hlotool.torch.dtypes import element_type_of
 from hlotool.torch.lowering import LOWERINGS, Context, Result, Subgraph
@@ -39,7 +40,8 @@ class Lowered:
 
     `inputs` are the numbers of the graph's placeholders that are its first parameters, `captured` the names of
     attributes of the graph module that are the others.  A result is a leaf, or a value that is no tensor.  `written`
-    maps leaves among the results, by number, to the parameters that they are written to.
+    maps leaves among the results, by number, to the parameters that they are written to.  Behind the results the module
+    gives what is checked, and `checks` says what is wrong where that is not true.
     """
 
     module: Module
@@ -48,6 +50,15 @@ class Lowered:
     parameters: tuple[Leaf, ...]
     results: tuple[Leaf | int | float | bool | None, ...]
     written: Mapping[int, int]
+    checks: tuple[str, ...] = ()
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """All that the module gives."""
+        return [leaf for leaf in self.results if isinstance(leaf, Leaf)] + [_CHECKED] * len(self.checks)
+
+
+_CHECKED = Leaf("pred", (), (), ())
 
 
 def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
@@ -88,15 +99,21 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
                 captured.append(node.target)
             elif isinstance(value, fx.GraphModule):
                 env[node] = _subgraph(value)
+    checked: list[Instruction] = []
+    checks: list[str] = []
     for node in graph_module.graph.nodes:
-        if node.op == "call_function":
+        check = check_of(node)
+        if check is not None:
+            checked.append(_truth(builder, env[check[0]]))
+            checks.append(check[1])
+        elif node.op == "call_function":
             env[node] = _call(builder, node, env, strides)
             target = written(node)
             if target is not None:  # who reads it behind this reads what was written
                 env[target] = env[node]
         elif node.op == "output":
             roots, results, changed = _results(builder, node, env, own)
-            entry.root = builder.tuple(roots)
+            entry.root = builder.tuple([*roots, *checked])
         elif node.op not in ("placeholder", "get_attr"):
             raise Refused(f"{node.op} {node.target}")
     module.remove(entry)
@@ -105,7 +122,17 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         rows = (Aliasing((result,), number, (), "may-alias") for number, result in changed.items())
         module.attributes["input_output_alias"] = tuple(rows)
     places = {result: number for number, result in changed.items()}
-    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places)
+    return Lowered(
+        module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places, tuple(checks)
+    )  # fmt: skip
+
+
+def _truth(builder: Builder, a: Instruction) -> Instruction:
+    """Whether the one element of an array is not zero."""
+    if a.shape.size != 1:
+        raise Refused("a check of more than one element")
+    one = builder.reshape(a, ())
+    return one if a.shape.element_type == "pred" else builder.compare(one, builder.splat(0, one.shape), "NE")
 
 
 def subgraph_of(node: fx.Node) -> fx.GraphModule | None:
@@ -144,6 +171,9 @@ def reason_against(node: fx.Node) -> str | None:
     _load()
     if node.target is operator.getitem:
         return None
+    check = check_of(node)
+    if check is not None:
+        return None if check[0].meta["val"].numel() == 1 else "a check of more than one element"
     if node.op != "call_function" or str(node.target) not in LOWERINGS:
         return REASON if draws(operation_of(node)) else "no lowering"
     if writes(node) and written(node) is None:
@@ -253,8 +283,9 @@ def _note_strides(strides: dict[Instruction, tuple[int, ...]], made: Instruction
 
 
 def _lowered(
-    function: Callable[..., Result], c: Context, arguments: Sequence[Any], given: dict[str, Any], name: str, single: bool
-) -> Result:
+    function: Callable[..., Result], c: Context, arguments: Sequence[Any], given: dict[str, Any], name: str,
+    single: bool,
+) -> Result:  # fmt: skip
     if all(one is not None and 0 in one[1] for one in c.expected):  # nothing to compute, whatever it is
         nothing = tuple(c.full(0, *one) for one in c.expected if one is not None)
         return nothing[0] if single else nothing

@@ -21,6 +21,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of
+from hlotool.torch.checks import check_of, leave_out_checks
 from hlotool.torch.draws import draws, draws_first, operation_of
 from hlotool.torch.expansion import expanded
 from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of, subgraph_of
@@ -116,17 +117,13 @@ class Whole:
     """A graph that one executable computes.
 
     `inputs` are the placeholders that its parameters are.  A result of the graph is the number of the executable's, the
-    name of a placeholder, or a `Constant`; `leaves` are those of the executable.
+    name of a placeholder, or a `Constant`.
     """
 
     lowered: Lowered
     executable: Executable
     inputs: tuple[str, ...]
     results: tuple[int | str | Constant, ...]
-
-    @property
-    def leaves(self) -> list[Leaf]:
-        return [leaf for leaf in self.lowered.results if isinstance(leaf, Leaf)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     """Compile a graph whose sizes are numbers; `guarded` if PyTorch sees to it that tensors of other types don't come.
     """
     start = time.perf_counter()
-    _leave_out_checks(graph_module.graph)
+    leave_out_checks(graph_module.graph)
     graph_module = draws_first(expanded(graph_module))
     nodes = graph_module.graph.nodes
     placeholders = [node for node in nodes if node.op == "placeholder"]
@@ -172,12 +169,6 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     ends = [places[r.name] if isinstance(r, fx.Node) else Constant(r) for r in results]
     whole = None if captured else _whole(cut, built, results)
     return Compiled(_runner(steps, captured, ends), graph, whole)
-
-
-def _leave_out_checks(graph: fx.Graph) -> None:
-    """Erase checks of types and devices: they held when the graph was made, for tensors of the types that it takes."""
-    for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
-        graph.erase_node(node)
 
 
 def _is_sure(node: fx.Node) -> bool:
@@ -307,7 +298,7 @@ def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partiti
 def _only_moves(node: fx.Node) -> bool:
     """Whether it computes nothing: eager PyTorch gives a view, or the result of another is written where it belongs."""
     schema = getattr(node.target, "_schema", None)
-    if node.target is operator.getitem or written(node) is not None:
+    if node.target is operator.getitem or written(node) is not None or check_of(node) is not None:
         return True
     return schema is not None and not schema.is_mutable and any(row.alias_info for row in schema.arguments)
 

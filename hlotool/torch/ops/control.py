@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hlotool.ir import Computation, Instruction
@@ -19,11 +20,13 @@ Write = Callable[[Builder, list[Instruction]], list[Instruction]]
 
 def _computation(c: Context, name: str, given: Instruction, write: Write, alone: bool = False) -> Computation:
     """A computation of one tuple with the shape of `given`; gives one, too, or its only element `alone`."""
-    made = Computation(name)
+    made = c.own(Computation(name))
     b = Builder(made, like=c.builder.like)
     parameter = b.parameter(0, given.shape, "given")
     found = write(b, [b.gte(parameter, n) for n in range(len(given.operands))])
     made.root = found[0] if alone else b.tuple(found)
+    if made.module is not None:
+        made.module.remove(made)  # after those that it calls
     return c.own(made)
 
 
@@ -61,8 +64,8 @@ def cond(c: Context, pred: Value, true: Subgraph, false: Subgraph, operands: Seq
     chosen = c.convert(b.reshape(pred, ()), "pred")
     attributes = {"true_computation": branches[0], "false_computation": branches[1]}
     made = b.add("conditional", branches[0].root.shape, (chosen, given, given), attributes)
-    number = iter(range(len(operands) + len(there)))
-    return tuple(b.gte(made, next(number)) if kept else None for kept in there)
+    found = iter([b.gte(made, n) for n in range(sum(there))])
+    return tuple(next(found) if kept else None for kept in there)
 
 
 @lowering("while_loop")
@@ -111,7 +114,7 @@ def _over_rows(
 
     def body(b: Builder, own: list[Instruction]) -> list[Instruction]:
         number, zero = own[0], b.splat(0, scalar("s32"))
-        state, built, given = (own[first:end] for first, end in zip(ends, ends[1:], strict=False))
+        state, built, given = (own[first:end] for first, end in pairwise(ends))
 
         def places(a: Instruction) -> list[Instruction]:
             return [number] + [zero] * (len(sizes(a)) - 1)
