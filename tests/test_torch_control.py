@@ -71,6 +71,19 @@ def test_branches_in_branches_of_integers() -> None:
         assert_as_eager(outer, (torch.tensor(values),))
 
 
+def test_branches_with_constants_and_parameters() -> None:
+    weight = torch.nn.Parameter(torch.randn(3, 3))
+
+    def f(x: Any) -> Any:
+        one = lambda a: a * torch.tensor([1.0, 2.0, 3.0]) @ weight.to(a.dtype)  # noqa: E731
+        return torch.cond(x.real.sum() > 0, one, lambda a: a.conj() - 2, (x,))
+
+    with torch.no_grad():
+        for x in (torch.rand(3, 3), torch.rand(6, 3)[::2], -torch.rand(2, 3), torch.rand(2, 3, dtype=torch.complex64)):
+            begin_anew()
+            assert_as_eager(f, (x,))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_loops_until(dynamic: bool) -> None:
     def f(n: Any, x: Any, w: Any) -> Any:

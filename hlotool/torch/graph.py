@@ -13,11 +13,13 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from hlotool.ir import Computation, HloError, Instruction, Module
 from hlotool.ir.attributes import Aliasing, Metadata
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
+from hlotool.ir.types import dtype_of
 from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.checks import check_of
 from hlotool.torch.draws import REASON, draws, operation_of
@@ -158,12 +160,19 @@ def _subgraph(graph_module: fx.GraphModule) -> Subgraph:
                 return [env[output] if isinstance(output, fx.Node) else output for output in outputs]
             elif node.op != "placeholder":
                 own = subgraph_of(node)
-                if own is None:
-                    raise Refused("a function with constants in it")
-                env[node] = _subgraph(own)
+                env[node] = _constant(builder, node) if own is None else _subgraph(own)
         raise Refused("a function without results")
 
     return Subgraph(write)
+
+
+def _constant(builder: Builder, node: fx.Node) -> Instruction:
+    """A tensor that is written in a function, such as ``torch.tensor([1.0, 2.0])``."""
+    value = attribute_of(node.graph.owning_module, node.target)
+    if type(value) is not torch.Tensor or dtype_of(element_type_of(value.dtype)).isbuiltin != 1:
+        raise Refused("a function with such a constant in it")
+    with unset_fake_temporarily():  # graphs are compiled while PyTorch traces
+        return builder.constant(value.detach().numpy(), element_type_of(value.dtype))
 
 
 def reason_against(node: fx.Node) -> str | None:

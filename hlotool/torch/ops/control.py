@@ -171,16 +171,16 @@ def associative_scan(
     c: Context, combine_fn: Subgraph, xs: Sequence[Any], additional: Sequence[Any], **_: Any
 ) -> Result:
     """In order: each row is what came before, combined with it; the first one stays."""
-    b, xs = c.builder, _tensors(xs, "a scan")
-    first = [b.slice(a, [0] * len(sizes(a)), (1, *sizes(a)[1:]), [1] * len(sizes(a))) for a in xs]
-    rest = [b.slice(a, [1] + [0] * (len(sizes(a)) - 1), sizes(a), [1] * len(sizes(a))) for a in xs]
+    b, rows = c.builder, _tensors(xs, "a scan")
+    first = [b.slice(a, [0] * len(sizes(a)), (1, *sizes(a)[1:]), [1] * len(sizes(a))) for a in rows]
+    rest = [b.slice(a, [1] + [0] * (len(sizes(a)) - 1), sizes(a), [1] * len(sizes(a))) for a in rows]
     if not sizes(rest[0])[0]:
-        return tuple(xs)
+        return tuple(rows)
 
     def step(b: Builder, state: list[Any], parts: list[Any], others: list[Any]) -> tuple[list[Any], list[Any]]:
         found = _tensors(combine_fn.write(b, [*state, *parts, *others]), "a step")
         return found, found
 
     initial = [b.reshape(a, sizes(a)[1:]) for a in first]
-    _, made = _over_rows(c, initial, rest, additional, [(element(a), sizes(a)) for a in rest], step)
+    made = _over_rows(c, initial, rest, additional, [(element(a), sizes(a)) for a in rest], step)[1]
     return tuple(b.concatenate((head, tail), 0) for head, tail in zip(first, made, strict=True))
