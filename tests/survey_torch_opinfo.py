@@ -38,9 +38,10 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch_graphs import run_lowered
 
+from hlotool.torch.decompositions.table import decompositions
 from hlotool.torch.draws import REASON
 from hlotool.torch.dtypes import DTYPES
-from hlotool.torch.dynamo import compiler, decompositions
+from hlotool.torch.dynamo import compiler
 from hlotool.torch.record import clear, reports
 from hlotool.torch.refusal import Refused
 

@@ -13,6 +13,7 @@ from hlotool.ir.types import dtype_of
 from hlotool.runtime.executable import Executable
 from hlotool.runtime.memory import ALIGNMENT, empty
 from hlotool.torch import fastcall
+from hlotool.torch.checks import raise_failed
 from hlotool.torch.graph import Lowered
 from hlotool.torch.places import Leaf
 
@@ -189,8 +190,9 @@ def function_of(
     """
     count = len(lowered.inputs)
     fixed = tuple(dense(tensor, leaf) for leaf, tensor in zip(lowered.parameters[count:], captured, strict=True))
-    leaves = [leaf for leaf in lowered.results if isinstance(leaf, Leaf)]
-    all_tensors = len(leaves) == len(lowered.results)
+    leaves = lowered.leaves
+    given_back, checks = len(leaves) - len(lowered.checks), lowered.checks
+    all_tensors = given_back == len(lowered.results)
     run = runner(executable, lowered.parameters, leaves, [""] * len(lowered.parameters))
     places = lowered.inputs
     in_order = places == tuple(range(count))
@@ -213,6 +215,9 @@ def function_of(
                     return eagerly(*arguments)
                 given = (*given[:number], dense(own, leaf), *given[number + 1 :])
         tensors = run(given + fixed if fixed else given)
+        if checks:
+            raise_failed(tensors[given_back:], checks)
+            del tensors[given_back:]
         for result, place in changed:
             if tensors[result] is not arguments[place]:
                 _copy_back(tensors[result], arguments[place])

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from hlotool.ir import InputError
+from hlotool.torch.decompositions.table import decompositions
 from hlotool.torch.dynamic import DynamicModule
-from hlotool.torch.dynamo import decompositions
 from hlotool.torch.module import CompiledModule
 from hlotool.torch.program import compiled_graph
 from hlotool.torch.specialise import is_symbolic

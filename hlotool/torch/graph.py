@@ -7,26 +7,29 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from hlotool.ir import Computation, HloError, Instruction, Module
 from hlotool.ir.attributes import Aliasing, Metadata
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
+from hlotool.ir.types import dtype_of
 from hlotool.lazy_dataclass import dataclass
+from hlotool.torch.checks import check_of
 from hlotool.torch.draws import REASON, draws, operation_of
 from hlotool.torch.dtypes import element_type_of
-from hlotool.torch.lowering import LOWERINGS, Context, Result
+from hlotool.torch.lowering import LOWERINGS, Context, Result, Subgraph
 from hlotool.torch.mutations import writes, written
 from hlotool.torch.places import Leaf, leaf_of, numbers
 from hlotool.torch.refusal import Refused
 
-__all__ = ["Lowered", "attribute_of", "lower", "reason_against", "source_of"]
+__all__ = ["Lowered", "attribute_of", "lower", "reason_against", "source_of", "subgraph_of"]
 
 _PLACING = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "requires_grad")
 _PYTORCH = str(Path(torch.__file__).parent)
@@ -39,7 +42,8 @@ class Lowered:
 
     `inputs` are the numbers of the graph's placeholders that are its first parameters, `captured` the names of
     attributes of the graph module that are the others.  A result is a leaf, or a value that is no tensor.  `written`
-    maps leaves among the results, by number, to the parameters that they are written to.
+    maps leaves among the results, by number, to the parameters that they are written to.  Behind the results the module
+    gives what is checked, and `checks` says what is wrong where that is not true.
     """
 
     module: Module
@@ -48,6 +52,15 @@ class Lowered:
     parameters: tuple[Leaf, ...]
     results: tuple[Leaf | int | float | bool | None, ...]
     written: Mapping[int, int]
+    checks: tuple[str, ...] = ()
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """All that the module gives."""
+        return [leaf for leaf in self.results if isinstance(leaf, Leaf)] + [_CHECKED] * len(self.checks)
+
+
+_CHECKED = Leaf("pred", (), (), ())
 
 
 def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
@@ -81,18 +94,28 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         else:
             env[node] = value
     for node in graph_module.graph.nodes:
-        if node.op == "get_attr" and isinstance(attribute_of(graph_module, node.target), torch.Tensor):
-            env[node] = parameter(attribute_of(graph_module, node.target), node.name)
-            captured.append(node.target)
+        if node.op == "get_attr":
+            value = attribute_of(graph_module, node.target)
+            if isinstance(value, torch.Tensor):
+                env[node] = parameter(value, node.name)
+                captured.append(node.target)
+            elif isinstance(value, fx.GraphModule):
+                env[node] = _subgraph(value)
+    checked: list[Instruction] = []
+    checks: list[str] = []
     for node in graph_module.graph.nodes:
-        if node.op == "call_function":
+        check = check_of(node)
+        if check is not None:
+            checked.append(_truth(builder, env[check[0]]))
+            checks.append(check[1])
+        elif node.op == "call_function":
             env[node] = _call(builder, node, env, strides)
             target = written(node)
             if target is not None:  # who reads it behind this reads what was written
                 env[target] = env[node]
         elif node.op == "output":
             roots, results, changed = _results(builder, node, env, own)
-            entry.root = builder.tuple(roots)
+            entry.root = builder.tuple([*roots, *checked])
         elif node.op not in ("placeholder", "get_attr"):
             raise Refused(f"{node.op} {node.target}")
     module.remove(entry)
@@ -101,7 +124,55 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
         rows = (Aliasing((result,), number, (), "may-alias") for number, result in changed.items())
         module.attributes["input_output_alias"] = tuple(rows)
     places = {result: number for number, result in changed.items()}
-    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places)
+    return Lowered(
+        module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places, tuple(checks)
+    )  # fmt: skip
+
+
+def _truth(builder: Builder, a: Instruction) -> Instruction:
+    """Whether the one element of an array is not zero."""
+    if a.shape.size != 1:
+        raise Refused("a check of more than one element")
+    one = builder.reshape(a, ())
+    return one if a.shape.element_type == "pred" else builder.compare(one, builder.splat(0, one.shape), "NE")
+
+
+def subgraph_of(node: fx.Node) -> fx.GraphModule | None:
+    """The function that a node stands for, as those that ``torch.cond`` is given."""
+    value = attribute_of(node.graph.owning_module, node.target) if node.op == "get_attr" else None
+    return value if isinstance(value, fx.GraphModule) else None
+
+
+def _subgraph(graph_module: fx.GraphModule) -> Subgraph:
+    """A graph that is an operation's argument; sizes in it are numbers."""
+
+    def write(builder: Builder, operands: Sequence[Any]) -> list[Any]:
+        nodes = graph_module.graph.nodes
+        env: dict[fx.Node, Any] = dict(zip((n for n in nodes if n.op == "placeholder"), operands, strict=True))
+        strides: dict[Instruction, tuple[int, ...]] = {}
+        for node in nodes:
+            if node.op == "call_function":
+                if writes(node):
+                    raise Refused("a function that writes to what it is given")
+                env[node] = _call(builder, node, env, strides)
+            elif node.op == "output":
+                outputs = node.args[0] if isinstance(node.args[0], (tuple, list)) else (node.args[0],)
+                return [env[output] if isinstance(output, fx.Node) else output for output in outputs]
+            elif node.op != "placeholder":
+                own = subgraph_of(node)
+                env[node] = _constant(builder, node) if own is None else _subgraph(own)
+        raise Refused("a function without results")
+
+    return Subgraph(write)
+
+
+def _constant(builder: Builder, node: fx.Node) -> Instruction:
+    """A tensor that is written in a function, such as ``torch.tensor([1.0, 2.0])``."""
+    value = attribute_of(node.graph.owning_module, node.target)
+    if type(value) is not torch.Tensor or dtype_of(element_type_of(value.dtype)).isbuiltin != 1:
+        raise Refused("a function with such a constant in it")
+    with unset_fake_temporarily():  # graphs are compiled while PyTorch traces
+        return builder.constant(value.detach().numpy(), element_type_of(value.dtype))
 
 
 def reason_against(node: fx.Node) -> str | None:
@@ -109,6 +180,9 @@ def reason_against(node: fx.Node) -> str | None:
     _load()
     if node.target is operator.getitem:
         return None
+    check = check_of(node)
+    if check is not None:
+        return None if check[0].meta["val"].numel() == 1 else "a check of more than one element"
     if node.op != "call_function" or str(node.target) not in LOWERINGS:
         return REASON if draws(operation_of(node)) else "no lowering"
     if writes(node) and written(node) is None:
@@ -126,7 +200,8 @@ def reason_against(node: fx.Node) -> str | None:
                 env[argument] = made
                 _note_strides(strides, made, value)
             else:
-                env[argument] = value
+                own = subgraph_of(argument)
+                env[argument] = value if own is None else _subgraph(own)
         _call(builder, node, env, strides)
     except Refused as refused:
         return str(refused)
@@ -193,13 +268,16 @@ def _call(
     function = LOWERINGS.get(str(node.target))
     if function is None:
         raise Refused(f"{node.target}: no lowering")
-    given = _named(node.target, arguments, options)
-    _check_place(given)
+    given = dict(options)
+    if not isinstance(node.target, torch._ops.HigherOrderOperator):  # those have no schema
+        given, arguments = _named(node.target, arguments, options), ()
+        _check_place(given)
     values = node.meta["val"]
     single = not isinstance(values, (tuple, list))
     expected = tuple(_expected(value) for value in ([values] if single else values))
     builder.like = Instruction("parameter", scalar("pred"), metadata=_metadata(node))
-    found = _lowered(function, Context(builder, expected, strides), given, str(node.target), single)
+    context = Context(builder, expected, strides)
+    found = _lowered(function, context, arguments, given, str(node.target), single)
     _check(found, expected, str(node.target))
     if isinstance(found, Instruction) and isinstance(values, torch.Tensor):
         _note_strides(strides, found, values)
@@ -214,13 +292,14 @@ def _note_strides(strides: dict[Instruction, tuple[int, ...]], made: Instruction
 
 
 def _lowered(
-    function: Callable[..., Result], c: Context, given: dict[str, Any], name: str, single: bool
-) -> Result:
+    function: Callable[..., Result], c: Context, arguments: Sequence[Any], given: dict[str, Any], name: str,
+    single: bool,
+) -> Result:  # fmt: skip
     if all(one is not None and 0 in one[1] for one in c.expected):  # nothing to compute, whatever it is
         nothing = tuple(c.full(0, *one) for one in c.expected if one is not None)
         return nothing[0] if single else nothing
     try:
-        return function(c, **given)
+        return function(c, *arguments, **given)
     except HloError as error:  # of the builder: operands that HLO does not have
         raise Refused(f"{name}: {error}") from error
     except TypeError as error:

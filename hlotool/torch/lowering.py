@@ -14,7 +14,7 @@ each result's type and dimensions against those that PyTorch gives (`hlotool.tor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.builder import Builder, binary_computation
@@ -25,7 +25,7 @@ from hlotool.torch.dtypes import Number, element_type_of, promoted
 from hlotool.torch.refusal import Refused
 
 __all__ = [
-    "LOWERINGS", "Context", "Lowering", "Number", "Refused", "Result", "Value", "is_tensor", "lowering",
+    "LOWERINGS", "Context", "Lowering", "Number", "Refused", "Result", "Subgraph", "Value", "is_tensor", "lowering",
     "normal_dimensions",
 ]  # fmt: skip
 
@@ -50,6 +50,17 @@ def lowering(*overloads: str) -> Callable[[Lowering], Lowering]:
         return function
 
     return enter
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A function among the arguments of an operation, as a branch of ``torch.cond``.
+
+    `write` writes what it computes: of a builder and the values of its parameters, its results; Refused where it has
+    operations without a lowering.
+    """
+
+    write: Callable[[Builder, Sequence[Any]], list[Any]]
 
 
 def is_tensor(value: object) -> bool:

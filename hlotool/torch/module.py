@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from hlotool.ir import InputError, UnsupportedError
 from hlotool.lazy_dataclass import dataclass
 from hlotool.torch.call import dense, is_plain, is_transformed, runner
+from hlotool.torch.checks import raise_failed
 from hlotool.torch.places import leaf_of
 from hlotool.torch.program import Compiled, Constant
 from hlotool.torch.record import Graph
@@ -162,7 +163,10 @@ class CompiledModule:
         if whole is None or any(not isinstance(a.value, torch.Tensor) for a in self._arguments):
             return None
         leaves, names = whole.lowered.parameters, [_named(self._sources[name], name) for name in whole.inputs]
-        run = runner(whole.executable, leaves, whole.leaves, names)
+        given = whole.lowered.leaves
+        run = runner(whole.executable, leaves, given, names)
+        checks = whole.lowered.checks
+        given_back = len(given) - len(checks)
         fixed: list[Any] = [None] * len(leaves)
         states: list[tuple[int, dict[str, Any], str, Any]] = []
         moving: list[tuple[int, int, Any]] = []
@@ -177,7 +181,7 @@ class CompiledModule:
         read = {position for _, position, _ in moving}
         unread = [(a.position, leaf_of(a.value), a.name) for a in self._arguments if a.position not in read]
         results = [self._sources[r] if isinstance(r, str) else r for r in whole.results]
-        direct = results == list(range(len(whole.leaves)))
+        direct = results == list(range(given_back))
 
         def call(arguments: Sequence[Any]) -> list[Any]:
             for position, leaf, name in unread:
@@ -192,6 +196,9 @@ class CompiledModule:
                 if not is_plain(own, dtype):
                     tensors[place] = dense(own, leaves[place], names[place])
             made = run(tensors)
+            if checks:
+                raise_failed(made[given_back:], checks)
+                del made[given_back:]
             if direct:
                 return made
             return [made[r] if type(r) is int else self._value(r, arguments) for r in results]

@@ -21,8 +21,10 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.executable import Executable
 from hlotool.text.fingerprint import content_hash
 from hlotool.torch.call import function_of
+from hlotool.torch.checks import check_of, leave_out_checks
 from hlotool.torch.draws import draws, draws_first, operation_of
-from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of
+from hlotool.torch.expansion import expanded
+from hlotool.torch.graph import Lowered, attribute_of, lower, reason_against, source_of, subgraph_of
 from hlotool.torch.mutations import must_follow, writes, written
 from hlotool.torch.places import Leaf
 from hlotool.torch.record import Graph, record
@@ -115,17 +117,13 @@ class Whole:
     """A graph that one executable computes.
 
     `inputs` are the placeholders that its parameters are.  A result of the graph is the number of the executable's, the
-    name of a placeholder, or a `Constant`; `leaves` are those of the executable.
+    name of a placeholder, or a `Constant`.
     """
 
     lowered: Lowered
     executable: Executable
     inputs: tuple[str, ...]
     results: tuple[int | str | Constant, ...]
-
-    @property
-    def leaves(self) -> list[Leaf]:
-        return [leaf for leaf in self.lowered.results if isinstance(leaf, Leaf)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +142,16 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     """Compile a graph whose sizes are numbers; `guarded` if PyTorch sees to it that tensors of other types don't come.
     """
     start = time.perf_counter()
-    _leave_out_checks(graph_module.graph)
-    graph_module = draws_first(graph_module)
+    leave_out_checks(graph_module.graph)
+    graph_module = draws_first(expanded(graph_module))
     nodes = graph_module.graph.nodes
     placeholders = [node for node in nodes if node.op == "placeholder"]
     cut, built = _built(graph_module, {n.name for n in placeholders if guarded and _is_sure(n)})
     steps: list[_Step] = []
     places: dict[str, int] = {}
     captured: list[Any] = []
-    for node in (*placeholders, *(node for node in nodes if node.op == "get_attr")):
+    attributes = [node for node in nodes if node.op == "get_attr" and subgraph_of(node) is None]
+    for node in (*placeholders, *attributes):
         places[node.name] = len(places)
         if node.op == "get_attr":
             captured.append(attribute_of(graph_module, node.target))
@@ -170,12 +169,6 @@ def compiled_graph(graph_module: fx.GraphModule, name: str, guarded: bool = Fals
     ends = [places[r.name] if isinstance(r, fx.Node) else Constant(r) for r in results]
     whole = None if captured else _whole(cut, built, results)
     return Compiled(_runner(steps, captured, ends), graph, whole)
-
-
-def _leave_out_checks(graph: fx.Graph) -> None:
-    """Erase checks of types and devices: they held when the graph was made, for tensors of the types that it takes."""
-    for node in graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
-        graph.erase_node(node)
 
 
 def _is_sure(node: fx.Node) -> bool:
@@ -290,7 +283,8 @@ def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partiti
         place = source_of(node)
         nodes.append(
             Node(
-                name=node.name, op=str(operation_of(node)), inputs=tuple(n.name for n in node.all_input_nodes),
+                name=node.name, op=str(operation_of(node)),
+                inputs=tuple(n.name for n in node.all_input_nodes if subgraph_of(n) is None),
                 reason=reason, after=after, cost=float(not _only_moves(node)),
                 where=f"{place[0]}:{place[1]}" if place else "", element_of_input=node.target is operator.getitem,
             )
@@ -304,7 +298,7 @@ def _partition(graph_module: fx.GraphModule, refused: dict[str, str]) -> Partiti
 def _only_moves(node: fx.Node) -> bool:
     """Whether it computes nothing: eager PyTorch gives a view, or the result of another is written where it belongs."""
     schema = getattr(node.target, "_schema", None)
-    if node.target is operator.getitem or written(node) is not None:
+    if node.target is operator.getitem or written(node) is not None or check_of(node) is not None:
         return True
     return schema is not None and not schema.is_mutable and any(row.alias_info for row in schema.arguments)
 
@@ -334,6 +328,9 @@ def _part(graph_module: fx.GraphModule, part: Part) -> fx.GraphModule:
         copies[own].meta = own.meta
     for node in part.nodes:
         own = by_name[node.name]
+        for argument in own.all_input_nodes:
+            if argument not in copies:  # a function, which is a part of the program
+                copies[argument] = graph.node_copy(argument)
         copies[own] = graph.node_copy(own, copies.__getitem__)
     graph.output(tuple(copies[by_name[name]] for name in part.outputs))
     return fx.GraphModule(graph_module, graph)

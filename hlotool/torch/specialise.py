@@ -35,7 +35,29 @@ def _strides(value: Any) -> Sequence[Any]:
 def specialised(graph_module: fx.GraphModule, arguments: Sequence[Any]) -> fx.GraphModule:
     """The graph for the sizes of `arguments`: numbers that follow from them are constants in it."""
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    fakes = [
+        mode.from_tensor(value.detach(), static_shapes=True) if isinstance(value, torch.Tensor) else value
+        for value in arguments
+    ]
+    return _specialised(graph_module, fakes, mode)
+
+
+class _Function:
+    """A graph that an operation is given, as one of ``torch.cond``: specialised for what it is called with."""
+
+    def __init__(self, graph_module: fx.GraphModule, mode: FakeTensorMode) -> None:
+        self.graph_module, self._mode = graph_module, mode
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.graph_module = _specialised(self.graph_module, arguments, self._mode)
+        output = next(iter(reversed(self.graph_module.graph.nodes)))
+        return fx.map_arg(output.args[0], lambda node: node.meta["val"])
+
+
+def _specialised(graph_module: fx.GraphModule, arguments: Sequence[Any], mode: FakeTensorMode) -> fx.GraphModule:
+    """The same for tensors of `mode`."""
     graph = fx.Graph()
+    functions: dict[str, _Function] = {}
     values: dict[fx.Node, Any] = {}
     copies: dict[fx.Node, fx.Node] = {}
 
@@ -49,10 +71,11 @@ def specialised(graph_module: fx.GraphModule, arguments: Sequence[Any]) -> fx.Gr
             continue
         if node.op == "placeholder":
             value = next(given)
-            if isinstance(value, torch.Tensor):
-                value = mode.from_tensor(value.detach(), static_shapes=True)
         elif node.op == "get_attr":
             value = node.meta.get("val")
+            own = getattr(graph_module, node.target, None)
+            if isinstance(own, fx.GraphModule):
+                value = functions[node.target] = _Function(own, mode)
         else:
             args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
             with mode:
@@ -63,7 +86,10 @@ def specialised(graph_module: fx.GraphModule, arguments: Sequence[Any]) -> fx.Gr
             copies[node].meta = {**node.meta, "val": value}
             if node.op == "placeholder" and not isinstance(value, torch.Tensor):
                 del copies[node]  # who reads it reads the number
-    return fx.GraphModule(graph_module, graph)
+    made = fx.GraphModule(graph_module, graph)
+    for name, function in functions.items():
+        setattr(made, name, function.graph_module)
+    return made
 
 
 def bound_sizes(rows: Sequence[tuple[str, Any, Any]], bounds: Mapping[Any, Any]) -> list[int]:

@@ -55,7 +55,7 @@ SIZED: dict[str, dict[str, Any]] = {
 _NATIVE = {
     "bat_resnext26ts": 256, "botnet26t_256": 256, "coatnet_0_rw_224": 224, "crossvit_tiny_240": 240, "davit_tiny": 64,
     "eca_halonext26ts": 256, "efficientformer_l1": 224, "levit_128s": 224, "maxvit_rmlp_pico_rw_256": 256,
-    "nest_tiny": 224, "sehalonet33ts": 256, "coat_lite_tiny": 64,
+    "nest_tiny": 224, "sehalonet33ts": 256, "coat_lite_tiny": 224, "focalnet_tiny_srf": 64,
 }  # fmt: skip
 """Those whose pictures have one size, or any that they are not told."""
 

@@ -8,11 +8,13 @@ from hlotool.torch.ops import (
     algebra,
     attention,
     binary,
+    control,
     conversions,
     convolutions,
     creation,
     factorisations,
     fourier,
+    grouped,
     indexing,
     joining,
     normalisation,
@@ -31,7 +33,7 @@ from hlotool.torch.ops import (
 )
 
 __all__ = [
-    "activations", "algebra", "attention", "binary", "conversions", "convolutions", "creation", "factorisations",
-    "fourier", "indexing", "joining", "normalisation", "ordering", "orthogonal", "padding", "pooling", "products",
-    "recurrent", "reductions", "resampling", "softmax", "special", "unary", "views",
+    "activations", "algebra", "attention", "binary", "control", "conversions", "convolutions", "creation",
+    "factorisations", "fourier", "grouped", "indexing", "joining", "normalisation", "ordering", "orthogonal", "padding",
+    "pooling", "products", "recurrent", "reductions", "resampling", "softmax", "special", "unary", "views",
 ]  # fmt: skip
