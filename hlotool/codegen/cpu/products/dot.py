@@ -392,7 +392,8 @@ class _Dot:
             return 0
         # Where rows stay in the cache beside panels it costs little to go through them more often.
         least = 16 if rows <= l2 // 2 else 8
-        return max(1, min(self.machine.choices.split_group or bf16x3.GROUP, l2 // 4 // size, count // least))
+        asked = self.machine.choices.split_group
+        return min(asked, count) if asked is not None else max(1, min(bf16x3.GROUP, l2 // 4 // size, count // least))
 
     def _sums_in_place(self) -> bool:
         """Whether sums can be added up in the result."""
