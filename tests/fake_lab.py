@@ -35,7 +35,9 @@ class FakeLab(Lab):
     def __init__(self, wait: float = 0.0) -> None:
         self.wait, self.asked = wait, 0
 
-    def distinct(self, subject: Subject, changes: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    def distinct(
+        self, subject: Subject, changes: Sequence[tuple[str, int]], beside: Any
+    ) -> list[tuple[str, int]]:
         self._take()
         return [change for change in changes if share(change) < 0.4]
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from test_gemm import Array, dense, guarded, run_kernel, view
 
 import hlotool
+from hlotool.codegen.choices import Choices
 from hlotool.codegen.cpu.products import bf16x3
 from hlotool.codegen.cpu.products.bf16x3_product import library
 from hlotool.codegen.cpu.products.dot import emit_dot
 from hlotool.codegen.kernel import Kernel
-from hlotool.codegen.machine import host, named
+from hlotool.codegen.machine import Machine, host, named
 from hlotool.evaluate import evaluate
 from hlotool.runtime.cache import Cache
 from hlotool.runtime.compilation import Compilation
@@ -40,20 +41,20 @@ def in_order(values: Array, order: Sequence[int]) -> Array:
     return np.ascontiguousarray(values.transpose(order)).transpose(np.argsort(order))
 
 
-def kernel_of(lhs: Array, rhs: Array) -> Kernel:
+def kernel_of(lhs: Array, rhs: Array, machine: Machine | None = None) -> Kernel:
     *batch, m, k = lhs.shape
     n = rhs.shape[-1]
     (*lb, lm, lk), (*rb, rk, rn) = ([stride // 4 for stride in array.strides] for array in (lhs, rhs))
     size = [m * n * int(np.prod(batch[at + 1 :])) for at in range(len(batch))]
     spec = view(batch, m, n, k, (*lb, lm, lk), (*rb, rk, rn), (*size, n, 1))
-    kernel = emit_dot("dot", spec, host())
+    kernel = emit_dot("dot", spec, machine or host())
     assert any("bf16x3_multiply" in helper.definitions for helper in kernel.helpers)
     return kernel
 
 
-def multiply(lhs: Array, rhs: Array, pieces: int = 1) -> Array:
+def multiply(lhs: Array, rhs: Array, pieces: int = 1, machine: Machine | None = None) -> Array:
     out, around = guarded((*lhs.shape[:-1], rhs.shape[-1]), np.float32)
-    run_kernel(kernel_of(lhs, rhs), host(), [memory(lhs), memory(rhs), out], pieces)
+    run_kernel(kernel_of(lhs, rhs, machine), host(), [memory(lhs), memory(rhs), out], pieces)
     assert (around[:128] == 0x5A).all()
     assert (around[-128:] == 0x5A).all()
     return out
@@ -84,6 +85,20 @@ def test_all_stride_orders(size: tuple[int, int, int]) -> None:
         np.testing.assert_array_equal(multiply(lhs, rhs), lhs @ rhs)
         lhs, rhs = (in_order(array, order) for array, order in zip(parts, orders, strict=True))
         check(multiply(lhs, rhs), lhs, rhs)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("group", [1, 2, 4, 8, 16])
+def test_groups_and_what_is_fetched_leave_every_bit(group: int, order: tuple[int, int]) -> None:
+    """More blocks to a task than formulas give it, and numbers behind the end of the matrix that are fetched."""
+    rng = np.random.default_rng(group)
+    for m, n, k, fetched in ((70, 32 * 17 - 5, 70, 96), (33, 256, 65, 0), (600, 32 * 9, 64, 64)):
+        lhs, rhs = rng.standard_normal((m, k), np.float32), in_order(rng.standard_normal((k, n), np.float32), order)
+        machine = replace(host(), choices=Choices(own_panels=1, split_group=group, fetch_terms=fetched))
+        usual = multiply(lhs, rhs)
+        check(usual, lhs, rhs)
+        for pieces in (1, 3):
+            np.testing.assert_array_equal(multiply(lhs, rhs, pieces, machine), usual)
 
 
 def test_more_exact_than_f32_sums() -> None:

@@ -119,14 +119,30 @@ def test_few_rows_meet_a_large_matrix_along_their_terms() -> None:
     ("f32", "bf16", "f32"),
 ], ids="-".join)  # fmt: skip
 def test_few_rows_meet_long_ones(machine: Machine, kinds: tuple[str, str, str]) -> None:
-    """On both sides of what is packed in strips: rows, columns, and what stays in a core's own caches."""
-    few = replace(machine, l2=64 << 10)
+    """On both sides of what is packed in strips: rows, columns, and what stays in the caches."""
+    few = replace(machine, l2=64 << 10, l3=64 << 10)
     for m, k, n in ((1, 130, 512), (2, 67, 700), (7, 131, 511), (16, 90, 530), (17, 64, 512), (3, 14, 513)):
         made = module(
             f"x = {kinds[0]}[{m},{k}] parameter(0)\nw = {kinds[1]}[{k},{n}] parameter(1)\n"
             f"ROOT y = {kinds[2]}[{m},{n}] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
         )
         checked(made, few)
+
+
+@pytest.mark.parametrize(("kind", "n", "cpu", "packed"), [
+    ("f32", 1000, "v4", False), ("f32", 1000, "v3", False), ("f32", 1024, "v4", False), ("f32", 1024, "v3", True),
+    ("bf16", 2000, "v4", False), ("bf16", 2048, "v4", True),
+])  # fmt: skip
+def test_long_rows_in_the_last_cache_are_read_in_place(kind: str, n: int, cpu: str, packed: bool) -> None:
+    """Rows of whole pages fall on few sets of it; from memory all are packed."""
+    made = module(
+        f"x = f32[4,1000] parameter(0)\nw = {kind}[1000,{n}] parameter(1)\n"
+        f"ROOT y = f32[4,{n}] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    )
+    for l3, expected in ((32 << 20, packed), (1 << 20, True)):
+        machine = named(f"x86-64-{cpu},l1=32K,l2=1M,l3={l3 >> 20}M,cores=2")
+        text = compile_module(made, machine=machine, threads=1, to_run=False).text("llvm")
+        assert ("pack_rhs" in text) == expected, l3
 
 
 @every_machine

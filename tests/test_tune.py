@@ -493,7 +493,7 @@ def test_a_search_goes_on_after_candidates_that_crash_and_hang() -> None:
 class _Beside(FakeLab):
     """One choice helps one kernel and hurts the other, which another choice helps only beside a third one."""
 
-    def distinct(self, subject: Subject, changes: object) -> list[tuple[str, int]]:
+    def distinct(self, subject: Subject, changes: object, beside: object) -> list[tuple[str, int]]:
         return [("steps", 2), ("tile_rows", 4), ("fetch_terms", 8), ("pack_left", 1)]
 
     def check(self, subject: Subject, candidates: list) -> list:
@@ -506,13 +506,60 @@ class _Beside(FakeLab):
         return rows * steps * fetch * (1.5 if "pack_left" in values else 1.0)
 
 
-def test_a_search_goes_by_what_choices_did_for_this_kernel() -> None:
+def test_a_search_goes_by_what_choices_did_for_this_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other kernels lost much by, and what this one did though others gained by it, comes at the end."""
+    monkeypatch.setattr(sys.modules["hlotool.harness.tune.search"], "_ALIKE", 0)
     result = search(SUBJECTS[:2], _Beside(), Budget(trials=24), Plan(), Journal.open(None, {}))
-    tried = [one.change for one in result.tries if one.subject == 1 and len(one.change) == 1]
+    tried = [one.change for one in result.tries if one.subject == 1 and len(one.change) == 1 and one.change[0][1] > 0]
     assert [change[0][0] for change in tried] == ["fetch_terms", "tile_rows", "steps", "fetch_terms", "pack_left"]
     found = [sorted(one.values) for one in result.found]
     assert found == [["fetch_terms", "steps", "tile_rows"], ["steps", "tile_rows"]]
+
+
+def test_a_search_tries_first_what_a_like_kernel_gained_by() -> None:
+    """All of it together; then what does not help here is left out again."""
+    result = search(SUBJECTS[:2], _Beside(), Budget(trials=24), Plan(), Journal.open(None, {}))
+    tried = [(one.change, one.word) for one in result.tries if one.subject == 1]
+    gained = ("fetch_terms", 8), ("steps", 2), ("tile_rows", 4)
+    assert tried[:2] == [(gained, "faster"), ((("fetch_terms", -1),), "faster")]
+    found = [sorted(one.values) for one in result.found]
+    assert found == [["fetch_terms", "steps", "tile_rows"], ["steps", "tile_rows"]]
+    other = replace(SUBJECTS[1], kind="loop")
+    result = search([SUBJECTS[0], other], _Beside(), Budget(trials=24), Plan(), Journal.open(None, {}))
+    assert gained not in [one.change for one in result.tries if one.subject == 1]
+
+
+class _Ordered(FakeLab):
+    """The larger a value is the slower, and another choice comes behind all values."""
+
+    def distinct(self, subject: Subject, changes: object, beside: object) -> list[tuple[str, int]]:
+        return [*(("tile_rows", value) for value in range(1, 29)), ("steps", 2)]
+
+    def check(self, subject: Subject, candidates: list) -> list:
+        return [Check("ok", exact=True) for _ in candidates]
+
+    def _time(self, subject: Subject, values: dict) -> float:
+        return (0.7 + 0.1 * values.get("tile_rows", 3)) * (0.9 if "steps" in values else 1.0)
+
+
+def test_a_search_leaves_values_to_the_end_that_become_worse() -> None:
+    (found,) = search(SUBJECTS[:1], _Ordered(), Budget(trials=16), Plan(), Journal.open(None, {})).found
+    assert dict(found.values) == {"tile_rows": 1, "steps": 2}
+
+
+class _Ways(_Ordered):
+    """One choice matters only beside another one."""
+
+    def distinct(self, subject: Subject, changes: object, beside: object) -> list[tuple[str, int]]:
+        return [("pack_right", 1), *([("steps", 8)] if "pack_right" in dict(beside) else [])]
+
+    def _time(self, subject: Subject, values: dict) -> float:
+        return (0.9 if "pack_right" in values else 1.0) * (0.8 if "steps" in values else 1.0)
+
+
+def test_a_search_asks_again_what_makes_a_difference_once_another_way_was_chosen() -> None:
+    (found,) = search(SUBJECTS[:1], _Ways(), Budget(trials=16), Plan(), Journal.open(None, {})).found
+    assert dict(found.values) == {"pack_right": 1, "steps": 8}
 
 
 def test_exact_searches_choose_no_knob_that_changes_sums() -> None:
@@ -640,7 +687,7 @@ def lab():
 
 def test_candidates_are_compiled_checked_and_timed(lab: Local) -> None:
     subject = _subject()
-    found = lab.distinct(subject, changes(subject, exact=False))
+    found = lab.distinct(subject, changes(subject, exact=False), {})
     assert ("tile_vectors", 1) in found or ("tile_rows", 1) in found
     assert len(found) < len(changes(subject, exact=False))
     right, same = lab.check(subject, [{"vector_bits": 128}, {"block_rows": 28}])
@@ -663,7 +710,7 @@ def test_code_that_cannot_be_written_costs_a_search_that_choice_alone(monkeypatc
 
     monkeypatch.setattr(Local, "_start", start)
     every = [*(("steps", value) for value in (1, 2, 4, 8)), *(("tile_rows", value) for value in range(1, 12))]
-    found = Local(Setting(named("host"), None, False)).distinct(SUBJECTS[0], every)
+    found = Local(Setting(named("host"), None, False)).distinct(SUBJECTS[0], every, {})
     assert found == [one for one in every if one not in (("steps", 4), ("steps", 8))]
 
 

@@ -64,7 +64,7 @@ def show_space(subjects: Sequence[Subject], setting: Setting, form: str) -> None
     """What could be chosen, and which values make a difference."""
     lab = Local(setting)
     try:
-        makes = [lab.distinct(one, changes(one, setting.exact)) for one in subjects]
+        makes = [lab.distinct(one, changes(one, setting.exact), {}) for one in subjects]
     finally:
         lab.close()
     if form == "json":

@@ -16,7 +16,7 @@ from hlotool.lazy_dataclass import dataclass
 
 __all__ = ["FORMULAS", "MEANING", "Choices", "Knob", "knobs"]
 
-MEANING = 1
+MEANING = 2
 """Counts changes of what knobs mean: what was measured before one says nothing any more."""
 
 
@@ -70,7 +70,7 @@ class Choices:
     terms: Annotated[int | None, Knob(values=(64, 128, 256, 512, 1024), unit="terms", of=_PRODUCT, sums=True)] = None
     """Of a sum that a task does at a time, if it can keep sums unrounded meanwhile."""
     task_flops: Annotated[
-        int | None, Knob(values=tuple(n * 100_000 for n in (1, 4, 8, 30, 60, 240)), unit="flops", of=_PRODUCT)
+        int | None, Knob(values=tuple(n * 100_000 for n in (1, 4, 8, 30, 60, 240, 1000)), unit="flops", of=_PRODUCT)
     ] = None
     """Of a task of a product."""
     block_bytes: Annotated[
@@ -83,14 +83,14 @@ class Choices:
     """Whether the right operand is copied to panels, where it could be read in place."""
     own_panels: Annotated[int | None, Knob(values=_YES_NO, unit="yes or no", of=_PRODUCT, sums=True)] = None
     """Whether tasks pack the panels that they use, rather than a step ahead of all tasks."""
-    fetch_terms: Annotated[int | None, Knob(values=(0, 4, 8, 16, 32, 64), unit="terms", of=_PRODUCT)] = None
-    """How far ahead the right operand is fetched; 0: not at all."""
+    fetch_terms: Annotated[int | None, Knob(values=(0, 4, 8, 16, 32, 64, 96), unit="terms", of=_PRODUCT)] = None
+    """How far ahead the right operand is fetched, or both where they are split; 0: not at all."""
     steps: Annotated[int | None, Knob(values=(1, 2, 4, 8), unit="terms", of=_PRODUCT)] = None
     """Of a sum in a turn of the innermost loop of a product, as far as they divide its length."""
     split_f32: Annotated[int | None, Knob(values=_YES_NO, unit="yes or no", of=_PRODUCT, sums=True)] = None
     """Whether f32 numbers are multiplied as sums of three bf16 numbers, where the processor has tile registers."""
     split_group: Annotated[int | None, Knob(values=(1, 2, 4, 8, 16), unit="blocks", of=_PRODUCT)] = None
-    """Of 32 columns that a task splits, or multiplies, together."""
+    """Of 32 columns that a task splits, or multiplies, together, whatever caches hold."""
     split_rows: Annotated[int | None, Knob(values=(1, 2, 3, 4, 6, 8), unit="tiles", of=_PRODUCT)] = None
     """Of rows of a task of a convolution on tile registers."""
     split_tasks: Annotated[int | None, Knob(values=(2, 4, 8, 16, 32, 64), unit="tasks", of=_PRODUCT)] = None

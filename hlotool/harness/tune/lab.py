@@ -26,8 +26,8 @@ Answer = Check | Race | str
 class Lab(Protocol):
     """Answers what a search asks."""
 
-    def distinct(self, subject: Subject, changes: Sequence[Change]) -> list[Change]:
-        """Those of single choices that make a difference."""
+    def distinct(self, subject: Subject, changes: Sequence[Change], beside: Values) -> list[Change]:
+        """Those of single choices that make a difference beside others."""
         ...
 
     def check(self, subject: Subject, candidates: Sequence[Values]) -> list[Check | str]:
@@ -58,8 +58,8 @@ class Local:
         if self._child is not None:
             self._child.shutdown()
 
-    def distinct(self, subject: Subject, changes: Sequence[Change]) -> list[Change]:
-        steps: list[Values] = [{}, *({name: value} for name, value in changes)]
+    def distinct(self, subject: Subject, changes: Sequence[Change], beside: Values) -> list[Change]:
+        steps: list[Values] = [beside, *({**beside, name: value} for name, value in changes)]
         found: list[str | None] = []
         for at in range(0, len(steps), _TOGETHER):
             found += self._digests(subject, steps[at : at + _TOGETHER])

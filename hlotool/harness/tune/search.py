@@ -1,12 +1,13 @@
 """The search itself: whose turn it is, which candidates are tried, and what is kept in the end.
 
-A kernel has its turn by the time that it takes in a run, the less the longer nothing was gained there, and the longer a
-candidate of it takes.  In a turn some
-candidates, each one or two choices away from the best so far, are checked, and those that are right are timed against
-it.  Which ones goes by what their choices gain: as they were timed for this kernel, against what was the best then, or
-else by the model.  So what nearly gained something is tried again beside another choice, and what lost much is left to
-the end.  What was found for each kernel is timed once more against the untuned one then, longer: only what is clearly
-quicker is a result.  Nothing hangs on chance but what is drawn by the seed, and on time but what the journal has.
+A kernel has its turn by the time that it takes in a run, the less the longer nothing was gained there, and the longer
+a candidate of it takes.  In a turn some candidates, each one or two choices away from the best so far, are checked,
+and those that are right are timed against it.  Which ones goes by what their choices gain: as they were timed for
+this kernel, against what was the best then, or else by the model, and worse where the values of a knob became worse
+and worse.  So what nearly gained something is tried again beside another choice, and what lost much is left to the
+end.  What one kernel gained by all together, those most like it try first.  What was found for each kernel is timed
+once more against the untuned one then, longer: only what is clearly quicker is a result.  Nothing hangs on chance but
+what is drawn by the seed, and on time but what the journal has.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import asdict, field
 from itertools import combinations
 from typing import Any
 
+from hlotool.codegen.choices import knobs
 from hlotool.harness.journal import Journal
 from hlotool.harness.tune.lab import Lab
 from hlotool.harness.tune.model import Model, ModelName
@@ -39,10 +41,18 @@ _LONGER = 4.0
 """How many times longer that is, if there is time."""
 _STARTS = 0.5
 """Seconds that a race takes beside its measurements."""
+_ALIKE = 3
+"""Kernels most like another whose choices it tries ahead of all others."""
+_BETTER = 0.02
+"""How much more than the value next to it one may gain, as a logarithm of times, where values become worse."""
+_FORMULA = -1
+"""In a step, that the formula decides again about a knob."""
 _NEAR = 0.03
 """A loss, as a logarithm of times, up to which a choice may gain something beside others."""
 _CANDIDATE_SECONDS, _RUNS = 0.15, 50
 """What a candidate takes beside its runs, and how many of these there are, about."""
+_WAYS = frozenset(name for name, knob in knobs().items() if knob.values == (0, 1))
+"""Choices between ways to compute something, each with choices of its own."""
 _GAIN = 0.99
 """What a candidate's time has to be of that of the best so far: clearly less than this."""
 
@@ -120,11 +130,27 @@ class _State:
     """Whether there are single choices to try that may gain something: those of all subjects come ahead of pairs."""
 
     def candidates(self) -> list[tuple[Change, ...]]:
-        """The choices that can be added to the best so far, and were not tried with it: single ones, and any two."""
+        """The choices that can be added to the best so far, or left out of it if there are several, and were not tried
+        with it: single ones, and any two."""
         other = [change for change in self.left or () if self.best.get(change[0]) != change[1]]
         steps: list[tuple[Change, ...]] = [(one,) for one in other]
+        steps += [((knob, _FORMULA),) for knob in self.best if len(self.best) > 1]
         steps += [two for two in combinations(other, 2) if two[0][0] != two[1][0]]
         return [step for step in steps if self._is_new(step)]
+
+    def bound(self, change: Change) -> float | None:
+        """What a choice hardly gains more than: as much as the nearest value to one side, where that gained less than
+        the next one, as values mostly become worse and worse to both sides of the best; None where nothing says so."""
+        knob, value = change
+        known = sorted((at, gain) for (name, at), gain in self.gains.items() if name == knob and at != _FORMULA)
+        timed = [row for row in known if row[1] > -math.inf]
+        below, above = [gain for at, gain in timed if at < value][::-1], [gain for at, gain in timed if at > value]
+        return min((near[0] for near in (below, above) if len(near) > 1 and near[0] < near[1]), default=None)
+
+    def adopted(self, other: Mapping[str, int]) -> tuple[Change, ...]:
+        """The step to the choices of another subject; none where that is nothing new."""
+        step = tuple(change for change in sorted(other.items()) if self.best.get(change[0]) != change[1])
+        return step if step and self._is_new(step) else ()
 
     def note(self, step: tuple[Change, ...], gain: float, kept: bool) -> None:
         """A step gained so much, and is kept or not; other values of its knobs are held against it then."""
@@ -136,8 +162,12 @@ class _State:
                 if change[0] in dict(step):
                     self.gains[change] -= gain
 
+    def after(self, step: tuple[Change, ...]) -> dict[str, int]:
+        """The best so far with a step."""
+        return {knob: value for knob, value in {**self.best, **dict(step)}.items() if value != _FORMULA}
+
     def _is_new(self, step: tuple[Change, ...]) -> bool:
-        return frozenset({**self.best, **dict(step)}.items()) not in self.tried
+        return frozenset(self.after(step).items()) not in self.tried
 
 
 class _Search:
@@ -151,6 +181,7 @@ class _Search:
         self.model = Model(plan.model)
         self.spent = 0.0
         self.tries: list[Try] = []
+        self.states: tuple[_State, ...] = ()
 
     def ask(self, question: dict[str, Any], measure: Callable[[], Any]) -> Any:
         """An answer of the lab, or that of the journal."""
@@ -189,14 +220,15 @@ class _Search:
         """Try some candidates for a subject; whether one was quicker."""
         subject = state.subject
         if state.left is None:
-            every = changes(subject, self.plan.exact)
-            found = self.ask({"distinct": subject.key}, lambda: self.lab.distinct(subject, every))
+            every, best = changes(subject, self.plan.exact), dict(state.best)
+            question: dict[str, Any] = {"distinct": subject.key, "beside": best}
+            found = self.ask(question, lambda: self.lab.distinct(subject, every, best))
             state.left = [(str(name), int(value)) for name, value in found]
         ranked, _ = self._ranked(state)
         ranked = ranked[:_TOGETHER]
         if self.budget.trials is not None:
             ranked = ranked[: self.budget.trials - len(self.tries)]
-        candidates = [{**state.best, **dict(step)} for step in ranked]
+        candidates = [state.after(step) for step in ranked]
         if not candidates:
             state.has_single = False
             return False
@@ -205,7 +237,8 @@ class _Search:
         gained = False
         for change, candidate, answer in zip(ranked, candidates, answers, strict=True):
             state.tried.add(frozenset(candidate.items()))
-            what = f"{subject.about[:40]}: {' '.join(f'{name}={value}' for name, value in change)}"
+            words = (f"{name}={value}" if value != _FORMULA else f"no {name}" for name, value in change)
+            what = f"{subject.about[:40]}: {' '.join(words)}"
             self.tell(f"{len(self.tries)} candidates, {self.spent:.0f} s: {what}")
             if isinstance(answer, str) or answer["word"] != "ok":
                 word, _, why = answer.partition(":") if isinstance(answer, str) else (answer["word"], "", answer["why"])
@@ -213,25 +246,37 @@ class _Search:
                 state.note(change, -math.inf, False)
                 continue
             state.exact[frozenset(candidate.items())] = bool(answer["exact"])
-            gained |= self._race(state, change, {**state.best, **dict(change)})
+            gained |= self._race(state, change, state.after(change))
         _, state.has_single = self._ranked(state)
         return gained
 
     def _ranked(self, state: _State) -> tuple[list[tuple[Change, ...]], bool]:
         """The candidates of a subject for its turn, the most promising first: single choices, or pairs if none of those
         may gain something; and whether there are any such single ones."""
-        gains = {
-            change: state.gains[change] if change in state.gains else self.model.rank(state.subject, change)
-            for change in state.left or ()
-        }
+        alike = [one for one in self.states if one.best and one.subject.kind == state.subject.kind and one is not state]
+        alike.sort(key=lambda one: _distance(one.subject, state.subject))
+        adopted = dict.fromkeys(filter(None, (state.adopted(one.best) for one in alike[:_ALIKE])))
+        if adopted:
+            return list(adopted), True
+        steps = state.candidates()
+        gains = {change: self._expected(state, change) for change in {change for step in steps for change in step}}
 
         def place(step: tuple[Change, ...]) -> tuple[bool, int, float]:
             gain = sum(gains[change] for change in step)
             return gain <= -_NEAR, len(step), -gain
 
-        ranked = sorted(((place(step), step) for step in state.candidates()), key=lambda row: row[0])
+        ranked = sorted(((place(step), step) for step in steps), key=lambda row: row[0])
         together = [step for at, step in ranked if at[:2] == ranked[0][0][:2]]
         return together, bool(ranked) and ranked[0][0][:2] == (False, 1)
+
+    def _expected(self, state: _State, change: Change) -> float:
+        """What a choice may gain, as far as that is known."""
+        if change in state.gains:
+            return state.gains[change]
+        if change[1] == _FORMULA:
+            return 0.0
+        rank, bound = self.model.rank(state.subject, change), state.bound(change)
+        return rank if bound is None else min(rank, bound + _BETTER)
 
     def _race(self, state: _State, change: tuple[Change, ...], candidate: dict[str, int]) -> bool:
         """Time a candidate that is right; whether it is the best from now on.  One that another of the same turn has
@@ -252,13 +297,16 @@ class _Search:
             self.tries.append(Try(subject=state.number, change=change, word=word, ratio=math.nan, why=why.strip()))
             return False
         for one in change:
-            self.model.learn(subject, one, -math.log(row["ratio"]) / len(change))
+            if one[1] != _FORMULA:
+                self.model.learn(subject, one, -math.log(row["ratio"]) / len(change))
         faster = row["high"] < _GAIN
         state.note(change, -math.log(row["ratio"]), faster)
         word = "faster" if faster else "no gain"
         self.tries.append(Try(subject=state.number, change=change, word=word, ratio=row["ratio"]))
         if faster:
             state.best = candidate
+            if any(name in _WAYS for name, _ in change):
+                state.left = None  # other choices make a difference now
         return bool(faster)
 
     def timed(self, subject: Subject, best: Mapping[str, int], candidate: Mapping[str, int], seconds: float) -> Any:
@@ -284,6 +332,12 @@ class _Search:
         )
 
 
+def _distance(one: Subject, other: Subject) -> float:
+    """How unlike the work of two subjects of a kind is."""
+    pairs = ((one.flops, other.flops), (one.bytes, other.bytes))
+    return sum(abs(math.log((a + 1) / (b + 1))) for a, b in pairs)
+
+
 def _cost(subject: Subject) -> float:
     """Seconds that a candidate takes, about."""
     return _CANDIDATE_SECONDS + _RUNS * subject.seconds
@@ -305,12 +359,13 @@ def search(
     total = sum(subject.seconds for subject in subjects) or 1.0
     states = [_State(number, one, math.sqrt(one.seconds / total / _cost(one))) for number, one in enumerate(subjects)]
     one = _Search(lab, budget, plan, journal, tell, clock)
+    one.states = tuple(states)
     open_ = list(states)
     while open_ and one.goes_on(states):
         state = max(open_, key=lambda state: (state.has_single, state.weight, -state.number))
         gained = one.turn(state)
         state.weight *= 1.0 if gained else _PATIENCE
-        if not state.candidates():
+        if state.left is not None and not state.candidates():
             open_.remove(state)
     seconds = one.last_seconds(states)
     found = [one.last(state, seconds) for state in states]

@@ -57,8 +57,8 @@ _INTERRUPTED = 8.0
 """Times of what a round should take that are more than any does."""
 _MOST_BYTES, _MOST_FLOPS = 64e6, 4e9
 """Of what the evaluator is asked about, for whose wider floats that takes seconds."""
-_LITTLE = 0.005
-"""A gain so small that nobody looks for it."""
+_LITTLE = 0.01
+"""A gain so small that nobody looks for it: a search keeps none of less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def race(subject: Subject, best: Values, candidate: Values, setting: Setting, se
         spent += min(clock() - start, usual)
         if len(ratios) >= _FEWEST:
             low, high = median_interval(sorted(ratios), 0.95)
-            if low > -_LITTLE or (high < -2 * _LITTLE and len(ratios) >= 2 * _FEWEST):
+            if low > -_LITTLE or (high < -_LITTLE and len(ratios) >= 2 * _FEWEST):
                 break
     middle = quantile(sorted(ratios), 0.5)
     return Race(math.exp(middle), math.exp(low), math.exp(high), quantile(sorted(times), 0.5), len(ratios))

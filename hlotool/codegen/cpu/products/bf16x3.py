@@ -73,7 +73,7 @@ class Split:
     It is terms that lie side by side (`along`), or lines; with `panel` these lie in panels of 16, so many bytes apart.
     There are such matrices for all of `outer`.  Each task makes `group` blocks, and notes the range of their numbers at
     a place of its own.  If it is `called` by others they say where the blocks go: see `pack.CALLED`.  Blocks are `size`
-    bytes apart.
+    bytes apart.  Numbers are fetched so many terms `ahead` of those that are split.
     """
 
     outer: tuple[Axis, ...]
@@ -90,6 +90,7 @@ class Split:
     group: int
     called: bool
     size: int
+    ahead: int
 
     @property
     def blocks(self) -> int:
@@ -123,7 +124,8 @@ def emit_split(unit: Unit, name: str, split: Split) -> Step:
     unit.use(_helper(split.along, turned))
     clear_range(noted)
     steps = (split.line,) if split.along else (split.term, split.panel or ROW)
-    call(f, f"@{_name(split.along, turned)}", read, *steps, split.size, lines, split.terms, write, noted)
+    ahead = split.ahead * (4 if split.along else split.term)
+    call(f, f"@{_name(split.along, turned)}", read, *steps, split.size, lines, split.terms, ahead, write, noted)
     task.end()
     f.finish()
     elements = split.lines * split.terms * math.prod(axis.extent for axis in split.outer)
@@ -177,19 +179,21 @@ def kept_helper(unit: Unit, *data: str) -> Helper:
 
 
 class _Terms(NamedTuple):
-    """Terms side by side: bytes between lines, and between blocks; the others are of `_Lines` as well."""
+    """Terms side by side: bytes between lines, between blocks, and to what is fetched; the others are of `_Lines` as
+    well."""
 
     source: Ptr
     line: Int
     size: Int
     lines: Int
     terms: Int
+    ahead: Int
     target: Ptr
     noted: Ptr
 
 
 class _Lines(NamedTuple):
-    """Lines side by side: bytes between terms, between panels of 16 lines, and between blocks."""
+    """Lines side by side: bytes between terms, between panels of 16 lines, between blocks, and to what is fetched."""
 
     source: Ptr
     term: Int
@@ -197,6 +201,7 @@ class _Lines(NamedTuple):
     size: Int
     lines: Int
     terms: Int
+    ahead: Int
     target: Ptr
     noted: Ptr
 
@@ -242,7 +247,7 @@ def _emit_of_terms(unit: Unit, name: str, turned: bool) -> None:
     line = begin_loop(f, 0, count, 1, at, buffer or to, least, largest, at_least_once=True)
     at, put, *noted = line.values
     pairs = (at, masks[0]), (at + SIDE * 4, masks[1])
-    least, largest = _split(pairs, (noted[0], noted[1]), put, TILE if turned else PART, 4 * CHUNK * 4)
+    least, largest = _split(pairs, (noted[0], noted[1]), put, TILE if turned else PART, given.ahead)
     at, _, least, largest = line.end(at + given.line, put + ROW, least, largest)
     if buffer is not None:
         _turn(buffer, to)
@@ -260,7 +265,7 @@ def _emit_of_terms(unit: Unit, name: str, turned: bool) -> None:
 def _emit_of_lines(unit: Unit, name: str, turned: bool) -> None:
     """Chunk by chunk, a pair of terms at a time: 16 lines give a row of a tile register of each part, or a column."""
     f, given = open_function(unit, name, _Lines, noalias=True)
-    half_chunk, whole_chunk = given.term * SIDE, given.term * CHUNK
+    half_chunk = given.term * SIDE
     buffer = allocate(f, "i8", 2 * GROUP * PARTS * TILE, align=64) if turned else None
     start = given.source, given.target, *_range(given.noted)
     chunk = begin_loop(f, 0, given.terms, CHUNK, *start, at_least_once=True)
@@ -278,7 +283,7 @@ def _emit_of_lines(unit: Unit, name: str, turned: bool) -> None:
     second = place + half_chunk
     row = put + _half_of_block(some.index, None if turned else given.size)
     pairs = (place, masks[0]), (second, masks[1])
-    least, largest = _split(pairs, (least, largest), row, TILE if turned else PART, whole_chunk)
+    least, largest = _split(pairs, (least, largest), row, TILE if turned else PART, given.ahead)
     _, least, largest = some.end(place + given.panel, least, largest)
     at, _, least, largest = pair.end(at + given.term, put + ROW, least, largest)
     at += half_chunk

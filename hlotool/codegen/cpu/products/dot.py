@@ -326,13 +326,20 @@ class _Dot:
         return packing, piece
 
     def _has_long_rows(self) -> bool:
-        """Whether the right operand, of floats, has long rows, and does not stay in a core's own caches; and is not
-        read once, as it is, which takes no copy."""
-        b, sums = self.b, self.arithmetic
+        """Whether the right operand, of floats, has long rows, and comes from memory; and is not read once, as it is,
+        which takes no copy.
+
+        The last cache gives columns of many rows quickly enough: there a copy took two to three times as long.  Rows of
+        whole pages fall on few of its sets, so that a core's own caches count for those, but where vectors of 512 bits
+        read them in few passes, with no conversion.
+        """
+        b, sums, machine = self.b, self.arithmetic, self.machine
         plain = sums.type == "float" and not (sums.complex or self.operands.batch or self.has_prologue or b.lines)
         in_rows = b.column == b.element.bytes and not b.partner and self.n >= LONG_ROWS
-        again = self.m > 1 or b.element.storage != sums.type
-        return plain and in_rows and again and not self.whole_rows and self.k * b.terms[0] > self.machine.l2
+        native = b.element.storage == sums.type
+        paged = b.terms[0] % COSTS.page_bytes == 0 and not (native and machine.vector_bits >= 512)
+        near = machine.l2 if paged else max(machine.l2, machine.l3)
+        return plain and in_rows and (self.m > 1 or not native) and not self.whole_rows and self.k * b.terms[0] > near
 
     def _pack_left(self, tile: TileShape, deep: bool) -> None:
         """Pack the left operand where that pays: what it converts or turns is used for several panels, or its rows fall
@@ -385,7 +392,8 @@ class _Dot:
             return 0
         # Where rows stay in the cache beside panels it costs little to go through them more often.
         least = 16 if rows <= l2 // 2 else 8
-        return max(1, min(self.machine.choices.split_group or bf16x3.GROUP, l2 // 4 // size, count // least))
+        asked = self.machine.choices.split_group
+        return min(asked, count) if asked is not None else max(1, min(bf16x3.GROUP, l2 // 4 // size, count // least))
 
     def _sums_in_place(self) -> bool:
         """Whether sums can be added up in the result."""

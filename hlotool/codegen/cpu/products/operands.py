@@ -190,8 +190,16 @@ class Operands:
             ),
             ranges=self.scratch.take(RANGE * groups * items, words, f"ranges of {_side(label)}"),
             panel=source.lines, group=group, called=called, size=size * items if together else size,
+            ahead=self._ahead(along),
         )
         return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
+
+    def _ahead(self, along: bool) -> int:
+        """How many terms before they are split numbers are fetched: the next chunk, or some where terms lie side by
+        side, which are soon done."""
+        assert self.unit.machine is not None
+        asked = self.unit.machine.choices.fetch_terms
+        return (4 * CHUNK if along else CHUNK) if asked is None else asked
 
     def clear(self, name: str, place: Place, extents: Sequence[int], strides: Sequence[int]) -> None:
         """Clear an array with these strides in bytes."""
