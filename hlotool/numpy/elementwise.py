@@ -316,7 +316,12 @@ logical_xor = _logical("logical_xor", "xor", "Whether exactly one is true.")
 
 ceil = _rounding("ceil", "ceil", "The least whole number that is not below.")
 floor = _rounding("floor", "floor", "The greatest whole number that is not above.")
-rint = _rounding("rint", "round-nearest-even", "The nearest whole number, of two the even one.")
+
+
+@operation("x")
+def rint(x: Any, /) -> Array:
+    """The nearest whole number, of two the even one, as a float."""
+    return round(as_floats(x)[0])
 
 
 # ---- arithmetic
@@ -729,6 +734,10 @@ def log10(x: Any, /) -> Array:
 def exp2(x: Any, /) -> Array:
     """2 to the power of each element."""
     (found,) = as_floats(x)
+    if _kind(found) == "complex":
+        parts = [apply(part, found) for part in ("real", "imag")]
+        scaled = [apply("multiply", part, constant_like(part, math.log(2))) for part in parts]
+        return apply("exponential", apply("complex", *scaled))
     return elementwise("power", constant_like(found, 2), found)
 
 
@@ -819,7 +828,8 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
 @operation("x")
 def sinc(x: Any, /) -> Array:
     """sin(pi x) / (pi x), 1 at 0."""
-    (found,) = as_floats(x)
+    (given,) = as_arrays(x)
+    found = given if _kind(given) in ("float", "complex") else convert(given, numpy.dtype(numpy.float64))
     angle = elementwise("multiply", found, constant_like(found, math.pi))
     safe = apply("select", _is(angle, 0), constant_like(found, 1), angle)
     return apply("select", _is(angle, 0), constant_like(found, 1), apply("divide", apply("sine", safe), safe))
@@ -829,6 +839,7 @@ def sinc(x: Any, /) -> Array:
 def deg2rad(x: Any, /) -> Array:
     """Degrees as radians."""
     (found,) = as_floats(x)
+    _require("deg2rad", (found,), ("float",))
     return elementwise("multiply", found, constant_like(found, math.pi / 180))
 
 
@@ -836,6 +847,7 @@ def deg2rad(x: Any, /) -> Array:
 def rad2deg(x: Any, /) -> Array:
     """Radians as degrees."""
     (found,) = as_floats(x)
+    _require("rad2deg", (found,), ("float",))
     return elementwise("multiply", found, constant_like(found, 180 / math.pi))
 
 
@@ -843,6 +855,7 @@ def rad2deg(x: Any, /) -> Array:
 def fabs(x: Any, /) -> Array:
     """The absolute value, as a float."""
     (found,) = as_floats(x)
+    _require("fabs", (found,), ("float",))
     return elementwise("abs", found)
 
 
@@ -861,9 +874,16 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     return _where(condition, x1, x2)
 
 
+def clip(
+    x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None
+) -> Array:
+    """x, but `min` below that, and `max` above that (NumPy's `a_min` and `a_max`)."""
+    low, high = min if a_min is None else a_min, max if a_max is None else a_max
+    return _clip(x, low, high) if out is None else _clip(x, low, high, out=out)  # type: ignore[call-arg]
+
+
 @operation("x", "min", "max")
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """x, but `min` below that, and `max` above that."""
+def _clip(x: Any, min: Any, max: Any, /) -> Array:
     given = [one for one in (x, min, max) if one is not None]
     arrays = list(broadcast_together(as_arrays(*given)))
     _require("clip", tuple(arrays), _REAL)

@@ -69,7 +69,7 @@ def _read(x: Array, key: tuple[Any, ...]) -> Array:
         found = numpy.asarray(x._value[place])
     except IndexError as error:
         raise index_error(str(error)) from error
-    if found.base is None:  # a copy
+    if found.base is None or not numpy.may_share_memory(found, x._value):  # a copy, maybe one in another order
         return wrap(found)
     part = wrap(found.copy() if x._mutable else numpy.ascontiguousarray(found).reshape(found.shape))
     return part._is_part_of(x, lambda held: held[place], surely=True)
@@ -401,8 +401,14 @@ def _as_array(value: Any) -> Array:
 # ---- functions
 
 
-def take(x: Any, indices: Any, /, *, axis: Any = None) -> Array:
-    """The elements with these indices along `axis`, of all elements in one dimension where none is given."""
+def take(x: Any, indices: Any, /, axis: Any = None, *, mode: str = "raise") -> Array:
+    """The elements with these indices along `axis`, of all elements in one dimension where none is given.
+
+    Indices out of bounds are refused, or, by `mode`, counted on from the other end ("wrap") or moved to the nearest
+    one ("clip").
+    """
+    if mode not in ("raise", "wrap", "clip"):
+        raise value_error(f"take: the mode is 'raise', 'wrap' or 'clip', not {mode!r}")
     found = _as_array(x)
     if axis is None:
         if found.ndim > 1:
@@ -410,12 +416,16 @@ def take(x: Any, indices: Any, /, *, axis: Any = None) -> Array:
         axis = 0
     place = as_axis(axis, found.ndim)
     index = indices if isinstance(indices, Array) else concrete(indices)
+    if mode != "raise":
+        size = found.shape[place]
+        index = index % size if mode == "wrap" else index.clip(0, size - 1)
     return _getitem(found, (slice(None),) * place + (index,))
 
 
 @operation("x")
-def _flattened(x: Any, /) -> Array:
-    return with_shape(one_of(x), (one_of(x).size,))
+def _flattened(x: Any, /, order: str = "C") -> Array:
+    found = one_of(x)
+    return with_shape(permuted(found, range(found.ndim)[::-1]) if order == "F" else found, (found.size,))
 
 
 @operation("x", "indices")

@@ -15,6 +15,7 @@ from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.compiling import compile_or_recall
 from hlotool.numpy.dtypes import DEFAULTS, DType, common_type, hlo_type
 from hlotool.numpy.errors import overflow_error, type_error, value_error
+from hlotool.numpy.outputs import written
 from hlotool.numpy.pytree import LEAF, Structure, flatten, unflatten
 from hlotool.numpy.trace import STATE, adopt, apply, is_scalar, leaked, shape_of, trace
 
@@ -38,6 +39,8 @@ def operation(*arrays: str, exact: bool = False) -> Callable[[Callable[P, R]], C
     each signature, and what it came to is compiled and kept.
 
     With `exact`, constants in tuples are whole numbers and words, which can be compared as they are.
+
+    Functions whose bodies know neither ``out`` nor ``where`` take them as NumPy's ufuncs do.
     """
     plain: frozenset[type] = _PLAIN.union((tuple,)) if exact else _PLAIN
 
@@ -50,6 +53,8 @@ def operation(*arrays: str, exact: bool = False) -> Callable[[Callable[P, R]], C
         @wraps(body)
         def call(*args: P.args, **options: P.kwargs) -> R:
             if STATE.trace is not None:
+                if options and (placed := _placed(signature, options)):
+                    return written(placed[0], call(*args, **options), placed[1])  # type: ignore[no-any-return]
                 if any(type(one) is list or type(one) is tuple for one in args[:count]):
                     return body(*map(_listed, args, single), *args[count:], **options)  # type: ignore[arg-type]
                 traced: Any = body(*args, **options)
@@ -98,6 +103,9 @@ def _first(
     options: dict[str, Any],
 ) -> Any:
     """A call of a signature that is new, or whose arguments take looking at."""
+    if options and (placed := _placed(signature, options)):
+        found = _first(body, single, plain, signature, programs, args, options)
+        return written(placed[0], found, placed[1])
     count = len(single)
     if len(args) < count:
         bound = signature.bind(*args, **options)
@@ -120,6 +128,13 @@ def _first(
         if len(programs) > _MOST_PROGRAMS:
             programs.popitem(last=False)
     return unflatten(known[1], map(Array, known[0](*values)))
+
+
+def _placed(signature: inspect.Signature, options: dict[str, Any]) -> tuple[Any, Any] | None:
+    """``out`` and ``where`` of a call whose function does not know them, taken out of its `options`."""
+    if not any(name in options and name not in signature.parameters for name in ("out", "where")):
+        return None
+    return options.pop("out", None), options.pop("where", True)
 
 
 def _typed(values: Sequence[Any]) -> list[Any]:

@@ -13,7 +13,7 @@ from weakref import ref
 
 import numpy
 
-__all__ = ["Step", "Ties", "is_tied", "owner_of", "place_in", "refresh", "tie"]
+__all__ = ["Step", "Ties", "is_tied", "layout_of", "owner_of", "place_in", "refresh", "seen_in", "tie"]
 
 Array: TypeAlias = Any  # that of `array.py`, which is written with this file
 Values = numpy.ndarray[Any, Any]
@@ -124,6 +124,20 @@ def place_in(held: Values, x: Array, owner: Array) -> Values:
     if x._ties.step is not None:
         _find(x._ties)
     return _view(held, x._ties.place)
+
+
+def layout_of(x: Array) -> Values:
+    """An array without elements of its own that lies in memory as `x` does: in row-major order, or as a part."""
+    owner = owner_of(x)
+    return place_in(numpy.empty(owner.shape, owner.dtype), x, owner)
+
+
+def seen_in(x: Array) -> Values:
+    """The elements of a concrete array; of a part, in the memory of its owner, where functions of NumPy that look at
+    strides expect them."""
+    owner = owner_of(x)
+    alike = owner is not x and owner._value.flags.c_contiguous
+    return place_in(owner._value, x, owner).view() if alike else x._value.view()
 
 
 def refresh(owner: Array) -> None:
