@@ -187,6 +187,38 @@ def test_elements_by_arrays_of_indices_are_a_copy() -> None:
     assert np.take(x, [0, 2], axis=1).base is None
 
 
+def test_numbers_that_no_element_can_be_are_compared_and_divided_by() -> None:
+    for dtype in ("uint8", "int64"):
+        x = numpy.array([0, 1, 100], dtype)
+        for number in (300, -1, 2**64, -(2**70), 5):
+            for name in ("lt", "le", "gt", "ge", "eq", "ne", "truediv", "rtruediv"):
+                if name == "rtruediv":
+                    x = x + x.dtype.type(1)
+                wanted = getattr(x, f"__{name}__")(number)
+                for function in (lambda f: f(np.asarray(x)), lambda f: hlotool.jit(f)(x)):  # noqa: B023
+                    _agree(function(lambda x: getattr(x, f"__{name}__")(number)), wanted)  # noqa: B023
+    with pytest.raises(OverflowError, match="300 does not fit into uint8"):
+        np.zeros(2, dtype="uint8") + 300
+
+
+SEQUENCES = [range(2), (range(2), 0), ((0, 1), 1), [True, False], (slice(None), [0, 2]), [], (0, [])]
+
+
+@pytest.mark.parametrize("key", SEQUENCES)
+def test_sequences_are_indices(key: Any) -> None:
+    wanted = X.copy()
+    wanted[key] = 9
+
+    def assigned(x: Any) -> Any:
+        y = x.copy()
+        y[key] = 9
+        return y
+
+    for function in (lambda f: f(np.asarray(X)), lambda f: hlotool.jit(f)(X)):
+        _agree(function(lambda x: x[key]), X[key])
+        _agree(function(assigned), wanted)
+
+
 METHODS: dict[str, Callable[[Any, Any], Any]] = {
     "sort": lambda m, x: x.sort(), "sort-axis": lambda m, x: x.sort(axis=0), "fill": lambda m, x: x.fill(3),
     "partition": lambda m, x: x[0].partition(2), "put": lambda m, x: x.put([0, 5, -1], [8, 9]),
@@ -242,6 +274,18 @@ def test_files_and_texts(tmp_path: Path) -> None:
     assert np.fromstring("1 2", sep=" ").tolist() == [1, 2]
     x.tofile(tmp_path / "x.bin")
     assert numpy.array_equal(np.fromfile(tmp_path / "x.bin"), X.ravel())
+
+
+def test_copies_of_what_another_library_writes_to_are_their_own() -> None:
+    x = np.asarray([1.0, 2.0])
+    theirs = numpy.from_dlpack(x)
+    copied = x.copy()
+    theirs[0] = 9
+    assert (x.tolist(), copied.tolist()) == ([9, 2], [1, 2])
+
+
+def test_no_differences_are_the_array_itself() -> None:
+    assert np.diff(X, n=0, prepend=1.0).shape == numpy.diff(X, n=0, prepend=1.0).shape
 
 
 def test_what_shares_memory() -> None:

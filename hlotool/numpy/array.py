@@ -225,6 +225,8 @@ class Array:
         copy: bool | None = None,
     ) -> Any:
         held = self._concrete("__dlpack__", _FOREIGN)
+        if not copy:  # the other library may write to it, which copies that are made from now on do not see
+            self._mutable = True
         return held.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -377,11 +379,12 @@ def _in_place(name: str, function: str) -> None:
     """
 
     def method(self: Array, other: Any) -> Any:
-        if self._trace is not None or not _is_operand(other) or _function("_is_traced")():
-            return NotImplemented
-        if not self.shape and not is_tied(self):
+        if self._trace is not None or not _is_operand(other):
             return NotImplemented
         found = _function(function)(self, other)
+        tied = self._ties is not None and is_tied(self)
+        if found._trace is not None or not (self.shape or tied):
+            return found
         if found.shape != self.shape:
             raise value_error(f"{name}: the result has shape {found.shape}, and this array {self.shape}")
         if found.dtype != self.dtype:
@@ -389,7 +392,7 @@ def _in_place(name: str, function: str) -> None:
                 raise type_error(f"{name}: the result is {found.dtype}, which an array of {self.dtype} cannot hold",
                                  "make another array of the result: x = x + y")
             found = _function("astype")(found, self.dtype)
-        if is_tied(self):
+        if tied:
             self[...] = found
         else:
             self._value, self._mutable = found._value, False

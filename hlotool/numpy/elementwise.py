@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator as pyop
 from collections.abc import Callable
 from typing import Any
 
@@ -256,7 +257,20 @@ def _comparison(name: str, direction: str, says: str, kinds: tuple[str, ...] = _
         _require(name, found, kinds)
         return apply("compare", *broadcast_together(found), direction=direction)
 
-    return operation("x1", "x2")(_named(body, name, says))
+    def beyond(x1: Any, x2: Any, /) -> Array:
+        array, answer = (x1, (0, x2)) if is_scalar(x2) else (x2, (x1, 0))
+        return _full_like(array, _UNEQUAL[direction](*answer))
+
+    return operation("x1", "x2", beyond=beyond)(_named(body, name, says))
+
+
+_UNEQUAL = {"EQ": pyop.eq, "NE": pyop.ne, "LT": pyop.lt, "LE": pyop.le, "GT": pyop.gt, "GE": pyop.ge}
+"""What compares numbers; of one that no integer of a type is, the answer is that of 0."""
+
+
+@operation("x")
+def _full_like(x: Any, value: bool, /) -> Array:
+    return _everywhere(as_arrays(x)[0], value)
 
 
 def _logical(name: str, opcode: str, says: str) -> Callable[..., Array]:
@@ -386,7 +400,17 @@ def _with_signs_of_infinities(value: Array, signs: Array) -> Array:
     return where(apply("compare", *infinite, direction="NE"), apply("complex", *own), signs)
 
 
-@operation("x1", "x2")
+def _divide_wide(x1: Any, x2: Any, /) -> Array:
+    """Integers by a number that is none of their type, or such a number by them: as floats."""
+    return divide(*[float(one) if is_scalar(one) else _in_f64(one) for one in (x1, x2)])
+
+
+@operation("x")
+def _in_f64(x: Any, /) -> Array:
+    return convert(as_arrays(x)[0], numpy.dtype(numpy.float64))
+
+
+@operation("x1", "x2", beyond=_divide_wide)
 def divide(x1: Any, x2: Any, /) -> Array:
     """The quotient, a float of integers, too."""
     arrays = as_arrays(x1, x2)

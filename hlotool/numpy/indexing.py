@@ -54,12 +54,24 @@ def _getitem(x: Array, key: Any) -> Array:
     key = key if isinstance(key, tuple) else (key,)
     if x._trace is None and STATE.trace is None:
         return _read(x, key)
+    key = _listed(key)
     if _mask_of(key):
         return _masked(x, key)
     basic, arrays = _parsed(x.shape, key)
     if not arrays:
         return _slice(x, basic.ranges, basic.layout)._is_part_of(x, lambda held: held[key])
     return _gather(x, list(arrays), basic.ranges, basic.arrays, basic.layout)
+
+
+def _listed(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An index whose sequences are arrays."""
+    if not any(isinstance(one, (list, tuple, range)) for one in key):
+        return key
+    found = [stacked(list(one)) if isinstance(one, (list, tuple, range)) else one for one in key]
+    return tuple(
+        wrap(numpy.zeros(one.shape, int)) if isinstance(one, Array) and one._trace is None and not one.size else one
+        for one in found
+    )
 
 
 def _read(x: Array, key: tuple[Any, ...]) -> Array:
@@ -161,10 +173,6 @@ def _refused_part() -> Exception:
         "this array is a part of another one, which would stay as it is",
         "write to the other one (x[i, j] = ... instead of x[i][j] = ...), or to a copy of the part: x[i].copy()",
     )
-
-
-def _is_traced() -> bool:
-    return STATE.trace is not None
 
 
 def _is_array(one: Any) -> bool:
@@ -567,6 +575,7 @@ def _power(a: Any, b: Any, /) -> Array:
 def _updated(x: Array, key: tuple[Any, ...], values: Any, how: str) -> Array:
     """A new array; `values` have the type of the array, whatever they were."""
     new = values if isinstance(values, Array) else concrete(values)
+    key = _listed(key)
     if len(key) == 1 and getattr(key[0], "dtype", None) == numpy.bool_ and not new.shape:
         return _where_mask(x, key[0] if isinstance(key[0], Array) else concrete(key[0]), new, how)
     if _mask_of(key):

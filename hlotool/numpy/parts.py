@@ -71,15 +71,11 @@ def tie(part: Array, whole: Array, step: Step, surely: bool = False) -> None:
 
 def _find(ties: Ties) -> bool:
     """Look for the place of a part; whether NumPy has a view there."""
-    steps: list[Step] = []
-    at: Ties | None = ties
-    while at is not None and at.step is not None:
-        steps.append(at.step)
-        at = at.above
+    steps, place = _steps(ties)
     owner: Any = ties.owner
     memory = numpy.empty(owner.shape, owner._value.dtype)  # of which the places alone matter
-    found: Any = _view(memory, None if at is None else at.place)
-    for step in reversed(steps):
+    found: Any = _view(memory, place)
+    for step in steps:
         found = step(found)
     if not isinstance(found, numpy.ndarray) or (found.size and not numpy.may_share_memory(found, memory)):
         return False
@@ -87,6 +83,16 @@ def _find(ties: Ties) -> bool:
     ties.place = _Place(offset, found.shape, found.strides, found.dtype, found.flags.writeable)
     ties.above = ties.step = None
     return True
+
+
+def _steps(ties: Ties) -> tuple[list[Step], _Place | None]:
+    """The steps to a part, and from which place in the memory of its owner: from all of it where there is none."""
+    steps: list[Step] = []
+    at: Ties | None = ties
+    while at is not None and at.step is not None:
+        steps.append(at.step)
+        at = at.above
+    return steps[::-1], None if at is None else at.place
 
 
 def _address(values: Values) -> int:
@@ -136,8 +142,16 @@ def seen_in(x: Array) -> Values:
     """The elements of a concrete array; of a part, in the memory of its owner, where functions of NumPy that look at
     strides expect them."""
     owner = owner_of(x)
-    alike = owner is not x and owner._value.flags.c_contiguous
-    return place_in(owner._value, x, owner).view() if alike else x._value.view()
+    held: Values = x._value if owner is x else owner._value
+    if owner is x or not held.flags.c_contiguous:
+        own: Values = x._value.view()
+        return own
+    steps, place = _steps(x._ties)
+    found: Any = _view(held, place)
+    for step in steps:
+        found = step(found)
+    seen: Values = found.view()
+    return seen
 
 
 def refresh(owner: Array) -> None:

@@ -301,12 +301,14 @@ def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
 ) -> Any:
     """The mean, weighted; with what the weights add up to, if that is to be `returned`."""
-    found, total = _average(a, weights, axis, keepdims)
-    return (found, total) if returned else found
+    if weights is None and not returned:
+        return mean(a, axis, keepdims=keepdims)
+    found = _average(a, weights, axis, keepdims, returned)
+    return found if returned else found[0]
 
 
 @operation("a", "weights")
-def _average(a: Any, weights: Any, axis: Any, keepdims: bool, /) -> tuple[Array, Array]:
+def _average(a: Any, weights: Any, axis: Any, keepdims: bool, returned: bool, /) -> tuple[Array, ...]:
     if weights is None:
         found = mean(a, axis, keepdims=keepdims)
         value = one_of(a)
@@ -322,7 +324,8 @@ def _average(a: Any, weights: Any, axis: Any, keepdims: bool, /) -> tuple[Array,
         own = with_shape(own, [found.shape[n] if n in places else 1 for n in range(found.ndim)])
     own = expand(own, found.shape)
     total = sum(own, axis, keepdims=keepdims)
-    return elementwise("divide", sum(elementwise("multiply", found, own), axis, keepdims=keepdims), total), total
+    made = elementwise("divide", sum(elementwise("multiply", found, own), axis, keepdims=keepdims), total)
+    return (made, total) if returned else (made,)
 
 
 def _without_nan(x: Any, fill: Any) -> Array:
@@ -451,6 +454,8 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, *, prepend: Any = None, append: 
     """Each element less the one before it, `n` times over."""
     if n < 0:
         raise value_error(f"diff: n is {n}, and cannot be negative")
+    if n == 0:
+        prepend = append = None
     return _diff(x, prepend, append, axis, n)
 
 
