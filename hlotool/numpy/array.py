@@ -212,7 +212,8 @@ class Array:
             return held.astype(dtype)
         if copy:
             return held.copy()
-        view = held.view() if self._ties is None else seen_in(self)
+        ties = self._ties
+        view = held.view() if ties is None or ties.owner is None else seen_in(self)
         view.flags.writeable = False
         return view
 
@@ -382,16 +383,19 @@ def _in_place(name: str, function: str) -> None:
         if self._trace is not None or not _is_operand(other):
             return NotImplemented
         found = _function(function)(self, other)
-        tied = self._ties is not None and is_tied(self)
-        if found._trace is not None or not (self.shape or tied):
+        if found._trace is not None:
             return found
-        if found.shape != self.shape:
-            raise value_error(f"{name}: the result has shape {found.shape}, and this array {self.shape}")
-        if found.dtype != self.dtype:
-            if not numpy.can_cast(found.dtype, self.dtype, "same_kind"):
-                raise type_error(f"{name}: the result is {found.dtype}, which an array of {self.dtype} cannot hold",
+        held, made = self._value, found._value
+        tied = self._ties is not None and is_tied(self)
+        if not held.shape and not tied:
+            return found
+        if made.shape != held.shape:
+            raise value_error(f"{name}: the result has shape {made.shape}, and this array {held.shape}")
+        if made.dtype != held.dtype:
+            if not numpy.can_cast(made.dtype, held.dtype, "same_kind"):
+                raise type_error(f"{name}: the result is {made.dtype}, which an array of {held.dtype} cannot hold",
                                  "make another array of the result: x = x + y")
-            found = _function("astype")(found, self.dtype)
+            found = _function("astype")(found, held.dtype)
         if tied:
             self[...] = found
         else:

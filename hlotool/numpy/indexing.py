@@ -81,7 +81,8 @@ def _read(x: Array, key: tuple[Any, ...]) -> Array:
         found = numpy.asarray(x._value[place])
     except IndexError as error:
         raise index_error(str(error)) from error
-    if found.base is None or not numpy.may_share_memory(found, x._value):  # a copy, maybe one in another order
+    base = found.base
+    if base is None or not (base is x._value or base is x._value.base):  # a copy, maybe one in another order
         return wrap(found)
     part = wrap(found.copy() if x._mutable else numpy.ascontiguousarray(found).reshape(found.shape))
     return part._is_part_of(x, lambda held: held[place], surely=True)
