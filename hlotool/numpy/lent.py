@@ -94,19 +94,23 @@ def min_scalar_type(a: Any) -> Any:
 # ---- text and files
 
 
+def _held(a: Any, name: str) -> Any:
+    return a._concrete(f"numpy.{name}", "return the array, and look at it outside") if isinstance(a, Array) else a
+
+
 def array2string(a: Any, *arguments: Any, **options: Any) -> str:
     """The elements as text, as NumPy writes them."""
-    return numpy.array2string(numpy.asarray(a), *arguments, **options)
+    return numpy.array2string(numpy.asarray(_held(a, "array2string")), *arguments, **options)
 
 
 def array_str(a: Any, *arguments: Any, **options: Any) -> str:
     """The same as ``str``."""
-    return numpy.array_str(numpy.asarray(a), *arguments, **options)
+    return numpy.array_str(numpy.asarray(_held(a, "array_str")), *arguments, **options)
 
 
 def array_repr(arr: Any, *arguments: Any, **options: Any) -> str:
     """The array as NumPy shows its own."""
-    return numpy.array_repr(numpy.asarray(arr), *arguments, **options)
+    return numpy.array_repr(numpy.asarray(_held(arr, "array_repr")), *arguments, **options)
 
 
 def _reader(name: str, what: str) -> Callable[..., Any]:
