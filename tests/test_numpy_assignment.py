@@ -142,9 +142,8 @@ def test_parts_of_what_is_changed_in_place() -> None:
     agree(complex_numbers, numpy.array([1, 1 + 5j, 1 + 5j], numpy.complex64))
     whole = np.asarray([1, 2, 3])
     part = whole[1:]
-    part += 0.5  # another type: an array of its own
-    assert (part.tolist(), whole.tolist()) == ([2.5, 3.5], [1, 2, 3])
-    part = whole[1:]
+    with pytest.raises(TypeError, match="the result is float64, which an array of int64 cannot hold"):
+        part += 0.5
     function = hlotool.jit(lambda x: x * part)
     for value in (5, 7):
         whole[2] = value

@@ -19,8 +19,8 @@ import numpy
 
 from hlotool.ir import dtype_of
 from hlotool.numpy.dtypes import DType, hlo_type
-from hlotool.numpy.errors import tracing_error, type_error
-from hlotool.numpy.parts import Step, Ties, is_tied, tie
+from hlotool.numpy.errors import tracing_error, type_error, value_error
+from hlotool.numpy.parts import Step, Ties, is_tied, layout_of, owner_of, seen_in, tie
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -63,8 +63,8 @@ class Array:
         __eq__ = __ne__ = __add__  # type: ignore[assignment] # element by element
         __pos__ = __invert__ = __abs__ = __neg__
         astype = prod = mean = var = std = min = max = all = any = argmin = argmax = cumsum = cumprod = clip = dot = sum
-        round = conj = conjugate = take = repeat = squeeze = swapaxes = flatten = ravel = sort = argsort = copy = sum
-        trace = diagonal = ptp = searchsorted = reshape = transpose = sum
+        round = conj = conjugate = take = repeat = squeeze = swapaxes = flatten = ravel = argsort = copy = sum
+        trace = diagonal = ptp = searchsorted = reshape = transpose = view = argpartition = choose = sum
         T: Array
         mT: Array  # noqa: N815 # a name of the standard
         real: Array
@@ -99,6 +99,35 @@ class Array:
     @property
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next along each dimension, as NumPy has them of such an array or part."""
+        return layout_of(self).strides
+
+    @property
+    def flags(self) -> Any:
+        """How the elements lie in memory; setting one of them changes nothing."""
+        return layout_of(self).flags
+
+    @property
+    def base(self) -> Array | None:
+        """The array with which this one, a part, shares its elements."""
+        owner: Array = owner_of(self)
+        return None if owner is self else owner
+
+    @property
+    def data(self) -> memoryview:
+        return self.__array__().data
+
+    @property
+    def flat(self) -> Any:
+        """The elements in order, to read or to assign to."""
+        return _function("_Flat")(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        _function("_Flat")(self)[:] = value
 
     @property
     def device(self) -> str:
@@ -166,6 +195,12 @@ class Array:
     def tolist(self) -> Any:
         return self._concrete("tolist()", _NUMBER).tolist()
 
+    def tobytes(self, order: Any = "C") -> bytes:
+        return self._concrete("tobytes()", _NUMBER).tobytes(order)
+
+    def tofile(self, file: Any, sep: str = "", format: str = "%s") -> None:
+        self._concrete("tofile()", _NUMBER).tofile(file, sep, format)
+
     def block_until_ready(self) -> Array:
         return self
 
@@ -177,7 +212,8 @@ class Array:
             return held.astype(dtype)
         if copy:
             return held.copy()
-        view = held.view()
+        ties = self._ties
+        view = held.view() if ties is None or ties.owner is None else seen_in(self)
         view.flags.writeable = False
         return view
 
@@ -190,6 +226,8 @@ class Array:
         copy: bool | None = None,
     ) -> Any:
         held = self._concrete("__dlpack__", _FOREIGN)
+        if not copy:  # the other library may write to it, which copies that are made from now on do not see
+            self._mutable = True
         return held.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -224,6 +262,26 @@ class Array:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         _function("_setitem")(self, key, value)
+
+    def fill(self, value: Any) -> None:
+        """Assign a number to all elements."""
+        self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None, order: None = None, *, stable: bool | None = None) -> None:
+        """Sort the elements of this array along an axis; ``np.sort`` gives a sorted copy."""
+        self[...] = _function("sort")(self, axis=axis)
+
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: None = None) -> None:
+        """Partition the elements of this array along an axis; ``np.partition`` gives a copy."""
+        self[...] = _function("partition")(self, kth, axis)
+
+    def compress(self, condition: Any, axis: Any = None) -> Array:
+        found: Array = _function("compress")(condition, self, axis)
+        return found
+
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        """Assign to the elements that have these indices among all in order."""
+        _function("put")(self, indices, values, mode)
 
     def _is_part_of(self, other: Array, step: Step, surely: bool = False) -> Array:
         """This array, which in NumPy would share elements with `other`: those that `step` finds, if not `surely` where
@@ -291,8 +349,9 @@ for _name, _target in {
     "max": "max", "all": "all", "any": "any", "argmin": "argmin", "argmax": "argmax", "cumsum": "cumsum",
     "cumprod": "cumprod", "clip": "clip", "dot": "dot", "round": "round", "conj": "conj", "conjugate": "conj",
     "take": "take", "repeat": "repeat", "squeeze": "squeeze", "swapaxes": "swapaxes", "flatten": "_flattened",
-    "ravel": "ravel", "sort": "sort", "argsort": "argsort", "nonzero": "nonzero", "copy": "copy", "trace": "trace",
-    "diagonal": "diagonal", "ptp": "ptp", "searchsorted": "searchsorted",
+    "ravel": "ravel", "argsort": "argsort", "nonzero": "nonzero", "copy": "copy", "trace": "trace",
+    "diagonal": "diagonal", "ptp": "ptp", "searchsorted": "searchsorted", "view": "_viewed",
+    "argpartition": "argpartition", "choose": "choose",
 }.items():  # fmt: skip
     _method(_name, _target)
 
@@ -315,15 +374,33 @@ _variadic("transpose", "transpose")
 
 
 def _in_place(name: str, function: str) -> None:
-    """``x += y`` and such: new elements for an array that shares them with others, else another array."""
+    """``x += y`` and such: other elements for this array, as in NumPy, where what has no dimensions is a number.
+
+    In traced functions, and of what has no dimensions, it is another array.
+    """
 
     def method(self: Array, other: Any) -> Any:
-        if self._trace is None and is_tied(self) and _is_operand(other) and not _function("_is_traced")():
-            found = _function(function)(self, other)
-            if found.shape == self.shape and numpy.can_cast(found.dtype, self.dtype, "same_kind"):
-                self[...] = found
-                return self
-        return NotImplemented
+        if self._trace is not None or not _is_operand(other):
+            return NotImplemented
+        found = _function(function)(self, other)
+        if found._trace is not None:
+            return found
+        held, made = self._value, found._value
+        tied = self._ties is not None and is_tied(self)
+        if not held.shape and not tied:
+            return found
+        if made.shape != held.shape:
+            raise value_error(f"{name}: the result has shape {made.shape}, and this array {held.shape}")
+        if made.dtype != held.dtype:
+            if not numpy.can_cast(made.dtype, held.dtype, "same_kind"):
+                raise type_error(f"{name}: the result is {made.dtype}, which an array of {held.dtype} cannot hold",
+                                 "make another array of the result: x = x + y")
+            found = _function("astype")(found, held.dtype)
+        if tied:
+            self[...] = found
+        else:
+            self._value, self._mutable = found._value, False
+        return self
 
     method.__name__ = name
     setattr(Array, name, method)
@@ -332,7 +409,7 @@ def _in_place(name: str, function: str) -> None:
 for _name, _target in {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
     "mod": "remainder", "pow": "pow", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift", "matmul": "matmul",
 }.items():  # fmt: skip
     _in_place(f"__i{_name}__", _target)
 
@@ -341,7 +418,10 @@ def _property(name: str, function: str, step: Step) -> None:
     def part(self: Array) -> Any:
         return _function(function)(self)._is_part_of(self, step)
 
-    setattr(Array, name, property(part))
+    def assign(self: Array, value: Any) -> None:
+        part(self)[...] = value
+
+    setattr(Array, name, property(part, assign))
 
 
 _property("T", "_transposed", numpy.transpose)

@@ -249,30 +249,29 @@ def unwrap(p: Any, discont: float | None = None, axis: int = -1, *, period: floa
 def i0(x: Any) -> Array:
     """The modified Bessel function of the first kind and order zero."""
     a = np.abs(_float(x))
-    near, far = _bessel()
-    small = _chebyshev(np.minimum(a, 8) / 4 - 1, near)
-    large = _chebyshev(16 / np.maximum(a, 8) - 1, far) / np.sqrt(np.maximum(a, 8))
-    return np.exp(a) * np.where(a <= 8, small, large)
+    large = _chebyshev(16 / np.maximum(a, 8) - 1, _bessel()) / np.sqrt(np.maximum(a, 8))
+    square = np.minimum(a, 8) ** 2 / 4
+    small = square * 0
+    for k in range(30, -1, -1):  # the power series, all of whose terms are positive
+        small = small * square + 1 / math.factorial(k) ** 2
+    return np.where(a <= 8, small, np.exp(a) * large)
 
 
 @cache
-def _bessel() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Chebyshev series of exp(-x) I0(x) up to 8, and of sqrt(x) exp(-x) I0(x) over 16/x - 1 beyond.
+def _bessel() -> tuple[float, ...]:
+    """The Chebyshev series of sqrt(x) exp(-x) I0(x) over 16/x - 1, from 8 on.
 
     I0(x) is the mean of exp(x cos t) over a circle, which the trapezoidal rule finds to the last place (Trefethen and
     Weideman, "The exponentially convergent trapezoidal rule", 2014).
     """
     circle = numpy.cos(numpy.arange(16384) * (2 * math.pi / 16384)) - 1
 
-    def scaled(x: Any) -> Any:
-        return numpy.array([numpy.mean(numpy.exp(one * circle)) for one in x])
-
     def far(y: Any) -> Any:
         x = 16 / (y + 1)
-        return numpy.sqrt(x) * scaled(x)
+        return numpy.sqrt(x) * numpy.array([numpy.mean(numpy.exp(one * circle)) for one in x])
 
-    fit = numpy.polynomial.chebyshev.chebinterpolate
-    return tuple(fit(lambda y: scaled(4 * (y + 1)), 30).tolist()), tuple(fit(far, 26).tolist())
+    found: list[float] = numpy.polynomial.chebyshev.chebinterpolate(far, 26).tolist()
+    return tuple(found)
 
 
 def _chebyshev(x: Array, series: Sequence[float]) -> Array:

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy
 
-from hlotool.numpy.array import Array
+from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.axes import as_axes, as_axis
 from hlotool.numpy.dtypes import DType, kind_of
-from hlotool.numpy.elementwise import common_shape, expand
+from hlotool.numpy.elementwise import common_shape, conj, expand
 from hlotool.numpy.errors import value_error
 from hlotool.numpy.manipulation import permuted, with_shape
 from hlotool.numpy.operation import as_arrays, convert, operation
 from hlotool.numpy.trace import apply
 
-__all__ = ["dot", "inner", "matmul", "outer", "tensordot", "vdot", "vecdot"]
+__all__ = ["dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat"]
 
 
 def contracted(a: Array, b: Array, over: tuple[Any, Any], batch: tuple[Any, Any] = ((), ())) -> Array:
@@ -99,6 +99,20 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     shape = common_shape((a, b))
     lead = tuple(range(len(shape) - 1))
     return contracted(expand(a, shape), expand(b, shape), ((len(lead),), (len(lead),)), (lead, lead))
+
+
+def matvec(x1: Any, x2: Any, /) -> Array:
+    """Products of matrices and vectors."""
+    return matmul(x1, _array(x2)[..., None])[..., 0]
+
+
+def vecmat(x1: Any, x2: Any, /) -> Array:
+    """Products of conjugate vectors and matrices."""
+    return matmul(conj(_array(x1))[..., None, :], x2)[..., 0, :]
+
+
+def _array(value: Any) -> Array:
+    return value if isinstance(value, Array) else concrete(value)
 
 
 @operation("x1", "x2")

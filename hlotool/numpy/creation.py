@@ -42,10 +42,13 @@ def _check_device(device: Any) -> None:
         raise value_error(f"there is no device {device!r}", 'the only one is "cpu"')
 
 
-def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Array:
+def asarray(
+    obj: Any, /, dtype: Any = None, order: Any = None, *, device: Any = None, copy: bool | None = None
+) -> Array:
     """An array of numbers, nested sequences of these and of arrays, or another array.
 
     A NumPy array that can be written to is copied, unless `copy` is False, a promise that nobody writes to it.
+    Functions of this module take NumPy's `order`; all arrays are row-major.
     """
     _check_device(device)
     if isinstance(obj, Array):
@@ -71,7 +74,9 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     return wrap(value.copy() if (shared and copy is not False) or copy else value)
 
 
-def array(obj: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0) -> Array:
+def array(
+    obj: Any, dtype: Any = None, *, copy: bool | None = True, order: Any = None, subok: bool = False, ndmin: int = 0
+) -> Array:
     """NumPy's name for ``asarray``; with leading dimensions of size 1 up to `ndmin`."""
     found = asarray(obj, dtype, copy=copy)
     missing = ndmin - found.ndim
@@ -83,7 +88,7 @@ def _reshaped(x: Any, shape: tuple[int, ...], /) -> Array:
     return apply("reshape", x, shape=hlo_array(hlo_type(x.dtype), shape))
 
 
-def copy(x: Any, /) -> Array:
+def copy(x: Any, /, order: Any = None) -> Array:
     """An array with the same elements."""
     return asarray(x, copy=True)
 
@@ -105,7 +110,7 @@ def _astype(x: Any, dtype: DType, /) -> Array:
     return Array(made._value, made._trace)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, order: Any = None, device: Any = None) -> Array:
     """Elements as those of another type; of floats beyond an integer type, its nearest end."""
     _check_device(device)
     target = resolve(dtype)
@@ -129,7 +134,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 # ---- the same everywhere
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, *, device: Any = None) -> Array:
     """`fill_value` everywhere."""
     _check_device(device)
     sizes = as_shape(shape)
@@ -146,56 +151,58 @@ def _filled(value: Any, sizes: tuple[int, ...], /) -> Array:
     return expand(value, sizes)
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def zeros(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None) -> Array:
     """Zeros; of type float64 unless another is asked for."""
     return full(shape, 0, dtype=float if dtype is None else dtype, device=device)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def ones(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None) -> Array:
     """Ones; of type float64 unless another is asked for."""
     return full(shape, 1, dtype=float if dtype is None else dtype, device=device)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def empty(shape: Any, dtype: Any = None, order: Any = None, *, device: Any = None) -> Array:
     """The same as ``zeros``."""
     return zeros(shape, dtype, device=device)
 
 
-def _like(x: Any, dtype: Any) -> tuple[tuple[int, ...], Any]:
+def _like(x: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
     found = x if isinstance(x, (Array, numpy.ndarray)) else concrete(x)
-    return tuple(found.shape), found.dtype if dtype is None else dtype
+    return found.shape if shape is None else shape, found.dtype if dtype is None else dtype
 
 
-def zeros_like(x: Any, /, dtype: Any = None, *, device: Any = None) -> Array:
+def zeros_like(x: Any, /, dtype: Any = None, order: Any = None, *, shape: Any = None, device: Any = None) -> Array:
     """Zeros in the shape, and unless another is asked for the type, of `x`."""
-    return full(*_like_with(x, 0, dtype), device=device)
+    return full(*_like_with(x, 0, dtype, shape), device=device)
 
 
-def ones_like(x: Any, /, dtype: Any = None, *, device: Any = None) -> Array:
+def ones_like(x: Any, /, dtype: Any = None, order: Any = None, *, shape: Any = None, device: Any = None) -> Array:
     """Ones in the shape, and unless another is asked for the type, of `x`."""
-    return full(*_like_with(x, 1, dtype), device=device)
+    return full(*_like_with(x, 1, dtype, shape), device=device)
 
 
-def _like_with(x: Any, value: Any, dtype: Any) -> tuple[Any, Any]:
-    shape, found = _like(x, dtype)
-    return shape, numpy.asarray(value, resolve(found))
+def _like_with(x: Any, value: Any, dtype: Any, shape: Any) -> tuple[Any, Any]:
+    sizes, found = _like(x, dtype, shape)
+    return sizes, numpy.asarray(value, resolve(found))
 
 
-def empty_like(x: Any, /, dtype: Any = None, *, device: Any = None) -> Array:
+def empty_like(x: Any, /, dtype: Any = None, order: Any = None, *, shape: Any = None, device: Any = None) -> Array:
     """The same as ``zeros_like``."""
-    return zeros_like(x, dtype, device=device)
+    return zeros_like(x, dtype, shape=shape, device=device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Array:
+def full_like(
+    x: Any, /, fill_value: Any, dtype: Any = None, order: Any = None, *, shape: Any = None, device: Any = None
+) -> Array:
     """`fill_value` in the shape, and unless another is asked for the type, of `x`."""
-    shape, found = _like(x, dtype)
-    return full(shape, fill_value, dtype=found, device=device)
+    sizes, found = _like(x, dtype, shape)
+    return full(sizes, fill_value, dtype=found, device=device)
 
 
 # ---- sequences
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Array:
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Array:
     """Numbers from `start` (0 where only one is given) to below `stop`, `step` apart."""
     _check_device(device)
     if stop is None:
@@ -263,8 +270,8 @@ def _linspace(start: Any, stop: Any, num: int, dtype: Any, endpoint: bool, axis:
 
 
 def linspace(
-    start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Any = None, endpoint: bool = True,
-    retstep: bool = False, axis: int = 0,
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+    axis: int = 0, *, device: Any = None,
 ) -> Any:  # fmt: skip
     """`num` numbers from `start` to `stop`, which is the last of them if it is the `endpoint`."""
     _check_device(device)
@@ -295,7 +302,9 @@ def geomspace(start: float, stop: float, num: int = 50, endpoint: bool = True, d
 # ---- matrices
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
+def eye(
+    n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, order: Any = None, *, device: Any = None
+) -> Array:
     """Ones on diagonal number `k`, zeros elsewhere."""
     _check_device(device)
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols))
@@ -391,13 +400,26 @@ def _meshgrid(arrays: Any, indexing: str, /) -> list[Array]:
     ]  # fmt: skip
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
-    """Grids of coordinates: each vector along a dimension of its own."""
+def meshgrid(
+    *arrays: Any, indexing: str = "xy", copy: bool = True, sparse: bool = False
+) -> tuple[Array, ...]:
+    """Grids of coordinates: each vector along a dimension of its own; `sparse` ones have size 1 along the others."""
     if indexing not in ("xy", "ij"):
         raise value_error(f"meshgrid: indexing is 'xy' or 'ij', not {indexing!r}")
+    if sparse:
+        places = list(range(len(arrays)))
+        if indexing == "xy":
+            places[:2] = places[:2][::-1]
+        found = [one if isinstance(one, Array) else concrete(one) for one in arrays]
+        return tuple(
+            _reshaped(one, tuple(one.size if n == place else 1 for n in range(len(found))))
+            for one, place in zip(found, places, strict=True)
+        )
     return tuple(_meshgrid(list(arrays), indexing)) if arrays else ()
 
 
-def indices(dimensions: Any, dtype: Any = int) -> Array:
-    """The coordinates of all places of an array of this shape."""
-    return asarray(numpy.indices(as_shape(dimensions), resolve(dtype)))
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """The coordinates of all places of an array of this shape; `sparse` ones are a tuple of arrays."""
+    theirs: Any = numpy.indices
+    found = theirs(as_shape(dimensions), resolve(dtype), sparse)
+    return tuple(map(asarray, found)) if sparse else asarray(found)

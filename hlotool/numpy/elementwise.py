@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator as pyop
 from collections.abc import Callable
 from typing import Any
 
@@ -256,7 +257,20 @@ def _comparison(name: str, direction: str, says: str, kinds: tuple[str, ...] = _
         _require(name, found, kinds)
         return apply("compare", *broadcast_together(found), direction=direction)
 
-    return operation("x1", "x2")(_named(body, name, says))
+    def beyond(x1: Any, x2: Any, /) -> Array:
+        array, answer = (x1, (0, x2)) if is_scalar(x2) else (x2, (x1, 0))
+        return _full_like(array, _UNEQUAL[direction](*answer))
+
+    return operation("x1", "x2", beyond=beyond)(_named(body, name, says))
+
+
+_UNEQUAL = {"EQ": pyop.eq, "NE": pyop.ne, "LT": pyop.lt, "LE": pyop.le, "GT": pyop.gt, "GE": pyop.ge}
+"""What compares numbers; of one that no integer of a type is, the answer is that of 0."""
+
+
+@operation("x")
+def _full_like(x: Any, value: bool, /) -> Array:
+    return _everywhere(as_arrays(x)[0], value)
 
 
 def _logical(name: str, opcode: str, says: str) -> Callable[..., Array]:
@@ -316,7 +330,12 @@ logical_xor = _logical("logical_xor", "xor", "Whether exactly one is true.")
 
 ceil = _rounding("ceil", "ceil", "The least whole number that is not below.")
 floor = _rounding("floor", "floor", "The greatest whole number that is not above.")
-rint = _rounding("rint", "round-nearest-even", "The nearest whole number, of two the even one.")
+
+
+@operation("x")
+def rint(x: Any, /) -> Array:
+    """The nearest whole number, of two the even one, as a float."""
+    return round(as_floats(x)[0])
 
 
 # ---- arithmetic
@@ -381,7 +400,17 @@ def _with_signs_of_infinities(value: Array, signs: Array) -> Array:
     return where(apply("compare", *infinite, direction="NE"), apply("complex", *own), signs)
 
 
-@operation("x1", "x2")
+def _divide_wide(x1: Any, x2: Any, /) -> Array:
+    """Integers by a number that is none of their type, or such a number by them: as floats."""
+    return divide(*[float(one) if is_scalar(one) else _in_f64(one) for one in (x1, x2)])
+
+
+@operation("x")
+def _in_f64(x: Any, /) -> Array:
+    return convert(as_arrays(x)[0], numpy.dtype(numpy.float64))
+
+
+@operation("x1", "x2", beyond=_divide_wide)
 def divide(x1: Any, x2: Any, /) -> Array:
     """The quotient, a float of integers, too."""
     arrays = as_arrays(x1, x2)
@@ -729,6 +758,10 @@ def log10(x: Any, /) -> Array:
 def exp2(x: Any, /) -> Array:
     """2 to the power of each element."""
     (found,) = as_floats(x)
+    if _kind(found) == "complex":
+        parts = [apply(part, found) for part in ("real", "imag")]
+        scaled = [apply("multiply", part, constant_like(part, math.log(2))) for part in parts]
+        return apply("exponential", apply("complex", *scaled))
     return elementwise("power", constant_like(found, 2), found)
 
 
@@ -819,7 +852,8 @@ def heaviside(x1: Any, x2: Any, /) -> Array:
 @operation("x")
 def sinc(x: Any, /) -> Array:
     """sin(pi x) / (pi x), 1 at 0."""
-    (found,) = as_floats(x)
+    (given,) = as_arrays(x)
+    found = given if _kind(given) in ("float", "complex") else convert(given, numpy.dtype(numpy.float64))
     angle = elementwise("multiply", found, constant_like(found, math.pi))
     safe = apply("select", _is(angle, 0), constant_like(found, 1), angle)
     return apply("select", _is(angle, 0), constant_like(found, 1), apply("divide", apply("sine", safe), safe))
@@ -829,6 +863,7 @@ def sinc(x: Any, /) -> Array:
 def deg2rad(x: Any, /) -> Array:
     """Degrees as radians."""
     (found,) = as_floats(x)
+    _require("deg2rad", (found,), ("float",))
     return elementwise("multiply", found, constant_like(found, math.pi / 180))
 
 
@@ -836,6 +871,7 @@ def deg2rad(x: Any, /) -> Array:
 def rad2deg(x: Any, /) -> Array:
     """Radians as degrees."""
     (found,) = as_floats(x)
+    _require("rad2deg", (found,), ("float",))
     return elementwise("multiply", found, constant_like(found, 180 / math.pi))
 
 
@@ -843,6 +879,7 @@ def rad2deg(x: Any, /) -> Array:
 def fabs(x: Any, /) -> Array:
     """The absolute value, as a float."""
     (found,) = as_floats(x)
+    _require("fabs", (found,), ("float",))
     return elementwise("abs", found)
 
 
@@ -861,9 +898,16 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     return _where(condition, x1, x2)
 
 
+def clip(
+    x: Any, /, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None
+) -> Array:
+    """x, but `min` below that, and `max` above that (NumPy's `a_min` and `a_max`)."""
+    low, high = min if a_min is None else a_min, max if a_max is None else a_max
+    return _clip(x, low, high) if out is None else _clip(x, low, high, out=out)  # type: ignore[call-arg]
+
+
 @operation("x", "min", "max")
-def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
-    """x, but `min` below that, and `max` above that."""
+def _clip(x: Any, min: Any, max: Any, /) -> Array:
     given = [one for one in (x, min, max) if one is not None]
     arrays = list(broadcast_together(as_arrays(*given)))
     _require("clip", tuple(arrays), _REAL)

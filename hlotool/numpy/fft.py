@@ -111,13 +111,13 @@ def irfft2(x: Any, /, s: Axes | None = None, axes: Axes = (-2, -1), norm: str = 
     return irfftn(x, s=s, axes=tuple(axes), norm=norm)
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `fft`, for samples `d` apart."""
     count = _count(n)
     return _frequencies(numpy.fft.fftfreq(count, d), dtype)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `rfft`, for samples `d` apart."""
     return _frequencies(numpy.fft.rfftfreq(_count(n), d), dtype)
 
@@ -137,14 +137,14 @@ def _frequencies(values: Any, dtype: Any) -> Array:
 
 
 @operation("x")
-def fftshift(x: Any, /, *, axes: int | Axes | None = None) -> Array:
+def fftshift(x: Any, /, axes: int | Axes | None = None) -> Array:
     """With frequency zero moved to the middle."""
     chosen = _axes(x, axes)
     return np.roll(x, tuple(x.shape[one] // 2 for one in chosen), axis=chosen)
 
 
 @operation("x")
-def ifftshift(x: Any, /, *, axes: int | Axes | None = None) -> Array:
+def ifftshift(x: Any, /, axes: int | Axes | None = None) -> Array:
     """The inverse of `fftshift`."""
     chosen = _axes(x, axes)
     return np.roll(x, tuple(-(x.shape[one] // 2) for one in chosen), axis=chosen)

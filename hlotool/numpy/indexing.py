@@ -54,12 +54,24 @@ def _getitem(x: Array, key: Any) -> Array:
     key = key if isinstance(key, tuple) else (key,)
     if x._trace is None and STATE.trace is None:
         return _read(x, key)
+    key = _listed(key)
     if _mask_of(key):
         return _masked(x, key)
     basic, arrays = _parsed(x.shape, key)
     if not arrays:
         return _slice(x, basic.ranges, basic.layout)._is_part_of(x, lambda held: held[key])
     return _gather(x, list(arrays), basic.ranges, basic.arrays, basic.layout)
+
+
+def _listed(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An index whose sequences are arrays."""
+    if not any(isinstance(one, (list, tuple, range)) for one in key):
+        return key
+    found = [stacked(list(one)) if isinstance(one, (list, tuple, range)) else one for one in key]
+    return tuple(
+        wrap(numpy.zeros(one.shape, int)) if isinstance(one, Array) and one._trace is None and not one.size else one
+        for one in found
+    )
 
 
 def _read(x: Array, key: tuple[Any, ...]) -> Array:
@@ -69,7 +81,8 @@ def _read(x: Array, key: tuple[Any, ...]) -> Array:
         found = numpy.asarray(x._value[place])
     except IndexError as error:
         raise index_error(str(error)) from error
-    if found.base is None:  # a copy
+    base = found.base
+    if base is None or not (base is x._value or base is x._value.base):  # a copy, maybe one in another order
         return wrap(found)
     part = wrap(found.copy() if x._mutable else numpy.ascontiguousarray(found).reshape(found.shape))
     return part._is_part_of(x, lambda held: held[place], surely=True)
@@ -161,10 +174,6 @@ def _refused_part() -> Exception:
         "this array is a part of another one, which would stay as it is",
         "write to the other one (x[i, j] = ... instead of x[i][j] = ...), or to a copy of the part: x[i].copy()",
     )
-
-
-def _is_traced() -> bool:
-    return STATE.trace is not None
 
 
 def _is_array(one: Any) -> bool:
@@ -401,8 +410,14 @@ def _as_array(value: Any) -> Array:
 # ---- functions
 
 
-def take(x: Any, indices: Any, /, *, axis: Any = None) -> Array:
-    """The elements with these indices along `axis`, of all elements in one dimension where none is given."""
+def take(x: Any, indices: Any, /, axis: Any = None, *, mode: str = "raise") -> Array:
+    """The elements with these indices along `axis`, of all elements in one dimension where none is given.
+
+    Indices out of bounds are refused, or, by `mode`, counted on from the other end ("wrap") or moved to the nearest
+    one ("clip").
+    """
+    if mode not in ("raise", "wrap", "clip"):
+        raise value_error(f"take: the mode is 'raise', 'wrap' or 'clip', not {mode!r}")
     found = _as_array(x)
     if axis is None:
         if found.ndim > 1:
@@ -410,12 +425,16 @@ def take(x: Any, indices: Any, /, *, axis: Any = None) -> Array:
         axis = 0
     place = as_axis(axis, found.ndim)
     index = indices if isinstance(indices, Array) else concrete(indices)
+    if mode != "raise":
+        size = found.shape[place]
+        index = index % size if mode == "wrap" else index.clip(0, size - 1)
     return _getitem(found, (slice(None),) * place + (index,))
 
 
 @operation("x")
-def _flattened(x: Any, /) -> Array:
-    return with_shape(one_of(x), (one_of(x).size,))
+def _flattened(x: Any, /, order: str = "C") -> Array:
+    found = one_of(x)
+    return with_shape(permuted(found, range(found.ndim)[::-1]) if order == "F" else found, (found.size,))
 
 
 @operation("x", "indices")
@@ -557,6 +576,7 @@ def _power(a: Any, b: Any, /) -> Array:
 def _updated(x: Array, key: tuple[Any, ...], values: Any, how: str) -> Array:
     """A new array; `values` have the type of the array, whatever they were."""
     new = values if isinstance(values, Array) else concrete(values)
+    key = _listed(key)
     if len(key) == 1 and getattr(key[0], "dtype", None) == numpy.bool_ and not new.shape:
         return _where_mask(x, key[0] if isinstance(key[0], Array) else concrete(key[0]), new, how)
     if _mask_of(key):

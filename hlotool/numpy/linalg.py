@@ -83,27 +83,29 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Array:
 
 
 @operation("x")
-def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
-    """An orthogonal matrix and a triangular one whose product is `x`."""
-    if mode not in ("reduced", "complete"):
-        raise value_error(f"mode {mode!r} of qr is not known", 'use "reduced" or "complete"')
+def qr(x: Any, /, mode: str = "reduced") -> QRResult | Array:
+    """An orthogonal matrix and a triangular one whose product is `x`; with the mode "r" (NumPy's) the latter alone."""
+    if mode not in ("reduced", "complete", "r"):
+        raise value_error(f"mode {mode!r} of qr is not known", 'use "reduced", "complete" or "r"')
     (a,), narrow = _matrices("qr", x)
     q, r = decompose(a, mode == "complete")
-    return QRResult(convert(q, narrow), convert(r, narrow))
+    return convert(r, narrow) if mode == "r" else QRResult(convert(q, narrow), convert(r, narrow))
 
 
 @operation("x")
-def eigh(x: Any, /) -> EighResult:
-    """Eigenvalues, in ascending order, and eigenvectors of Hermitian matrices, of which the lower triangle is read."""
+def eigh(x: Any, /, UPLO: str = "L") -> EighResult:  # noqa: N803 # NumPy's name
+    """Eigenvalues, in ascending order, and eigenvectors of Hermitian matrices, of which one triangle is read."""
     (a,), narrow = _matrices("eigh", x, square=True)
+    a = _lower(a, UPLO)
     values, vectors = _eigen(a, vectors=True)
     return EighResult(convert(values, _real(narrow)), convert(vectors, narrow))
 
 
 @operation("x")
-def eigvalsh(x: Any, /) -> Array:
+def eigvalsh(x: Any, /, UPLO: str = "L") -> Array:  # noqa: N803 # NumPy's name
     """Eigenvalues of Hermitian matrices, in ascending order."""
     (a,), narrow = _matrices("eigvalsh", x, square=True)
+    a = _lower(a, UPLO)
     return convert(_eigen(a, vectors=False)[0], _real(narrow))
 
 
@@ -122,7 +124,7 @@ def eigvals(x: Any, /) -> Array:
     return convert(_general_eigen(a, vectors=False)[0], _complex(narrow))
 
 
-def svd(x: Any, /, *, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Array:
+def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Array:
     """U, singular values in descending order, and V^H; without `compute_uv` (NumPy's) the singular values alone."""
     return _svd(x, full_matrices) if compute_uv else svdvals(x)
 
@@ -214,8 +216,7 @@ def slogdet(x: Any, /) -> SlogdetResult:
 
 
 @operation("x", "rtol")
-def pinv(x: Any, /, rtol: Any = None) -> Array:
-    """The Moore-Penrose inverse; singular values up to `rtol` times the largest count as zero (max(M, N) eps)."""
+def _pinv(x: Any, rtol: Any, /) -> Array:
     (a,), narrow = _matrices("pinv", x)
     if not a.size:
         return convert(adjoint(a), narrow)
@@ -225,14 +226,29 @@ def pinv(x: Any, /, rtol: Any = None) -> Array:
     return convert(np.matmul(adjoint(vh) * np.astype(kept, a.dtype)[..., None, :], adjoint(u)), narrow)
 
 
-@operation("x", "rtol")
-def matrix_rank(x: Any, /, rtol: Any = None) -> Array:
-    """How many singular values exceed `rtol` times the largest (max(M, N) eps)."""
+def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
+    """The Moore-Penrose inverse; singular values up to `rtol` times the largest count as zero (max(M, N) eps).
+
+    `rcond` is NumPy's other name for that.
+    """
+    return _pinv(x, rcond if rtol is None else rtol)
+
+
+@operation("x", "tol", "rtol")
+def _rank(x: Any, tol: Any, rtol: Any, /) -> Array:
     (a,), narrow = _matrices("matrix_rank", x)
     if not a.size:
         return np.zeros(a.shape[:-2], dtype=numpy.int64)
     s = _singular(a, "N")[1]
-    return np.sum(np.astype(s > _limit(s, rtol, a, narrow), numpy.int64), axis=-1)
+    limit = _limit(s, rtol, a, narrow) if tol is None else np.asarray(tol)[..., None]
+    return np.sum(np.astype(s > limit, numpy.int64), axis=-1)
+
+
+def matrix_rank(x: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
+    """How many singular values exceed `rtol` times the largest (max(M, N) eps), or `tol` (NumPy's)."""
+    if getattr(x, "ndim", 2) < 2:
+        return np.astype(np.any(x), numpy.int64)
+    return _rank(x, tol, rtol)
 
 
 def _limit(s: Array, rtol: Any, a: Array, dtype: DType) -> Array:
@@ -240,6 +256,13 @@ def _limit(s: Array, rtol: Any, a: Array, dtype: DType) -> Array:
     if rtol is None:
         return largest * (max(a.shape[-2:]) * float(_epsilon(dtype)))
     return largest * np.asarray(rtol)[..., None]
+
+
+def _lower(a: Array, triangle: str) -> Array:
+    """Hermitian matrices by their lower triangles."""
+    if triangle not in ("L", "U", "l", "u"):
+        raise value_error(f"the triangle is 'L' or 'U', not {triangle!r}")
+    return a if triangle in "Ll" else adjoint(a)
 
 
 class LstsqResult(NamedTuple):

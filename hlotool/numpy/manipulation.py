@@ -18,6 +18,7 @@ from hlotool.numpy.dtypes import hlo_type
 from hlotool.numpy.elementwise import common_shape, expand
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, convert, operation
+from hlotool.numpy.outputs import written
 from hlotool.numpy.trace import STATE, apply
 
 P = ParamSpec("P")
@@ -115,7 +116,7 @@ def _matrices_turned(held: Any) -> Any:
 
 _NUMPYS: dict[str, Callable[..., Any]] = {
     "expand_dims": _expanded, "unstack": _unstacked, "matrix_transpose": _matrices_turned,
-    "permute_dims": numpy.transpose,
+    "permute_dims": numpy.transpose, "_raveled": numpy.ravel,
 }  # fmt: skip
 """What is no function of NumPy's, in every version, or takes more arguments there."""
 
@@ -179,10 +180,14 @@ def _sizes(shape: Any) -> tuple[int, ...]:
 
 @_shares_elements
 @operation("x")
-def ravel(x: Any, /) -> Array:
-    """All elements in one dimension."""
+def _raveled(x: Any, /) -> Array:
     found = one_of(x)
     return with_shape(found, (found.size,))
+
+
+def ravel(x: Any, /, order: str = "C") -> Array:
+    """All elements in one dimension; with `order` "F", the first index changes fastest."""
+    return reshape(x, (-1,), order=order) if order == "F" else _raveled(x)
 
 
 @_shares_elements
@@ -480,9 +485,10 @@ def concat(arrays: Any, /, *, axis: Any = 0, dtype: Any = None) -> Array:
     return found if dtype is None else astype(found, dtype)
 
 
-def concatenate(arrays: Any, /, axis: Any = 0, dtype: Any = None) -> Array:
+def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None) -> Array:
     """NumPy's name for ``concat``."""
-    return concat(arrays, axis=axis, dtype=dtype)
+    found = concat(arrays, axis=axis, dtype=dtype)
+    return found if out is None else written(out, found)
 
 
 @operation("arrays")
@@ -494,23 +500,25 @@ def _stack(arrays: Any, axis: int, /) -> Array:
     return joined([with_shape(one, (*one.shape[:place], 1, *one.shape[place:])) for one in found], place)
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Array:
+def stack(arrays: Any, /, axis: int = 0, out: Any = None, *, dtype: Any = None) -> Array:
     """Arrays of one shape, along a new dimension."""
     rows = list(arrays)
     if not rows:
         raise value_error("stack needs one array at least")
-    return _stack(rows, axis)
+    found = _stack(rows, axis)
+    found = found if dtype is None else astype(found, dtype)
+    return found if out is None else written(out, found)
 
 
-def hstack(arrays: Any, /) -> Array:
+def hstack(arrays: Any, /, *, dtype: Any = None) -> Array:
     """Arrays beside each other."""
     rows = [atleast_1d(one) for one in arrays]
-    return concat(rows, axis=0 if rows and rows[0].ndim == 1 else 1)
+    return concat(rows, axis=0 if rows and rows[0].ndim == 1 else 1, dtype=dtype)
 
 
-def vstack(arrays: Any, /) -> Array:
+def vstack(arrays: Any, /, *, dtype: Any = None) -> Array:
     """Arrays below each other."""
-    return concat([atleast_2d(one) for one in arrays], axis=0)
+    return concat([atleast_2d(one) for one in arrays], axis=0, dtype=dtype)
 
 
 def dstack(arrays: Any, /) -> Array:
@@ -638,7 +646,7 @@ def _repeat_each(x: Any, counts: tuple[int, ...], axis: Any, /) -> Array:
     return joined(rows, place) if rows else part(found, place, 0, 0)
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: Any = None) -> Array:
+def repeat(x: Any, repeats: Any, /, axis: Any = None) -> Array:
     """Each element so many times; `repeats` is a number, or one for each element, known before tracing."""
     if isinstance(repeats, Array):
         repeats = repeats._concrete("np.repeat", "the counts decide the shape: make them static, or a NumPy array")

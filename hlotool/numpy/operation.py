@@ -14,7 +14,8 @@ from hlotool.ir import Computation, Module, array
 from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.compiling import compile_or_recall
 from hlotool.numpy.dtypes import DEFAULTS, DType, common_type, hlo_type
-from hlotool.numpy.errors import overflow_error, type_error, value_error
+from hlotool.numpy.errors import ArrayOverflowError, overflow_error, type_error, value_error
+from hlotool.numpy.outputs import written
 from hlotool.numpy.pytree import LEAF, Structure, flatten, unflatten
 from hlotool.numpy.trace import STATE, adopt, apply, is_scalar, leaked, shape_of, trace
 
@@ -29,7 +30,9 @@ _MOST_PROGRAMS = 1024  # of one function
 _MOST_MODULES = 256
 
 
-def operation(*arrays: str, exact: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def operation(
+    *arrays: str, exact: bool = False, beyond: Callable[..., Any] | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Make a function of traced arrays one of arrays of any kind.
 
     `arrays` names its first parameters: arrays, Python numbers, nested sequences of numbers, or None; one that is named
@@ -38,6 +41,10 @@ def operation(*arrays: str, exact: bool = False) -> Callable[[Callable[P, R]], C
     each signature, and what it came to is compiled and kept.
 
     With `exact`, constants in tuples are whole numbers and words, which can be compared as they are.
+
+    Where a Python number does not fit into the type that it would have, `beyond` is called instead, with the arguments.
+
+    Functions whose bodies know neither ``out`` nor ``where`` take them as NumPy's ufuncs do.
     """
     plain: frozenset[type] = _PLAIN.union((tuple,)) if exact else _PLAIN
 
@@ -49,39 +56,46 @@ def operation(*arrays: str, exact: bool = False) -> Callable[[Callable[P, R]], C
 
         @wraps(body)
         def call(*args: P.args, **options: P.kwargs) -> R:
-            if STATE.trace is not None:
-                if any(type(one) is list or type(one) is tuple for one in args[:count]):
-                    return body(*map(_listed, args, single), *args[count:], **options)  # type: ignore[arg-type]
-                traced: Any = body(*args, **options)
-                if any(traced is one for one in args):  # an array of its own, which can be assigned to
-                    traced = Array(traced._value, traced._trace, traced._weak, traced._mutable)
-                return traced  # type: ignore[no-any-return]
-            values: list[Any] = []
-            numbers = False
-            for one in args[:count]:
-                kind = type(one)
-                if kind is Array and one._trace is None:  # type: ignore[attr-defined]
-                    one = one._value  # type: ignore[attr-defined]
-                elif kind in DEFAULTS:
-                    numbers = True
-                elif kind is not numpy.ndarray:
-                    return _first(body, single, plain, signature, programs, args, options)  # type: ignore[no-any-return]
-                values.append(one)
-            if numbers:
-                values = _typed(values)
-            key = [part for value in values for part in (value.dtype, value.shape)]
-            for one in (*args[count:], *options.values()):
-                if type(one) not in plain:
-                    break
-                key.append(type(one))
-                key.append(one)
-            if len(key) == 2 * (len(args) + len(options)) and len(values) == count:
-                known = programs.get((*key, *options))
-                if known is not None:
-                    results = known[0](*values)
-                    made: Any = Array(results[0]) if known[1] == LEAF else unflatten(known[1], map(Array, results))
-                    return made  # type: ignore[no-any-return]
-            return _first(body, single, plain, signature, programs, args, options)  # type: ignore[no-any-return]
+            try:
+                if STATE.trace is not None:
+                    if options and (placed := _placed(signature, options)):
+                        return written(placed[0], call(*args, **options), placed[1])  # type: ignore[no-any-return]
+                    if any(type(one) is list or type(one) is tuple for one in args[:count]):
+                        return body(*map(_listed, args, single), *args[count:], **options)  # type: ignore[arg-type]
+                    traced: Any = body(*args, **options)
+                    if any(traced is one for one in args):  # an array of its own, which can be assigned to
+                        traced = Array(traced._value, traced._trace, traced._weak, traced._mutable)
+                    return traced  # type: ignore[no-any-return]
+                values: list[Any] = []
+                numbers = False
+                for one in args[:count]:
+                    kind = type(one)
+                    if kind is Array and one._trace is None:  # type: ignore[attr-defined]
+                        one = one._value  # type: ignore[attr-defined]
+                    elif kind in DEFAULTS:
+                        numbers = True
+                    elif kind is not numpy.ndarray:
+                        return _first(body, single, plain, signature, programs, args, options)  # type: ignore[no-any-return]
+                    values.append(one)
+                if numbers:
+                    values = _typed(values)
+                key = [part for value in values for part in (value.dtype, value.shape)]
+                for one in (*args[count:], *options.values()):
+                    if type(one) not in plain:
+                        break
+                    key.append(type(one))
+                    key.append(one)
+                if len(key) == 2 * (len(args) + len(options)) and len(values) == count:
+                    known = programs.get((*key, *options))
+                    if known is not None:
+                        results = known[0](*values)
+                        made: Any = Array(results[0]) if known[1] == LEAF else unflatten(known[1], map(Array, results))
+                        return made  # type: ignore[no-any-return]
+                return _first(body, single, plain, signature, programs, args, options)  # type: ignore[no-any-return]
+            except ArrayOverflowError:
+                if beyond is None:
+                    raise
+                return beyond(*args)  # type: ignore[no-any-return]
 
         return call
 
@@ -98,6 +112,9 @@ def _first(
     options: dict[str, Any],
 ) -> Any:
     """A call of a signature that is new, or whose arguments take looking at."""
+    if options and (placed := _placed(signature, options)):
+        found = _first(body, single, plain, signature, programs, args, options)
+        return written(placed[0], found, placed[1])
     count = len(single)
     if len(args) < count:
         bound = signature.bind(*args, **options)
@@ -120,6 +137,13 @@ def _first(
         if len(programs) > _MOST_PROGRAMS:
             programs.popitem(last=False)
     return unflatten(known[1], map(Array, known[0](*values)))
+
+
+def _placed(signature: inspect.Signature, options: dict[str, Any]) -> tuple[Any, Any] | None:
+    """``out`` and ``where`` of a call whose function does not know them, taken out of its `options`."""
+    if not any(name in options and name not in signature.parameters for name in ("out", "where")):
+        return None
+    return options.pop("out", None), options.pop("where", True)
 
 
 def _typed(values: Sequence[Any]) -> list[Any]:

@@ -10,7 +10,7 @@ import numpy
 
 from hlotool.ir.attributes import PaddingDimension
 from hlotool.numpy import standard as np
-from hlotool.numpy.array import Array, concrete
+from hlotool.numpy.array import Array, concrete, concrete_value
 from hlotool.numpy.axes import as_axis
 from hlotool.numpy.errors import value_error
 from hlotool.numpy.operation import as_arrays, operation
@@ -24,6 +24,8 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Array:
     """`arr` without the elements at the positions `obj` (constants)."""
     a = np.reshape(arr, (-1,)) if axis is None else arr
     place = 0 if axis is None else as_axis(axis, a.ndim)
+    if isinstance(obj, Array):
+        obj = concrete_value(obj, "delete", "how many are left depends on it: use np.where, or make it static")
     kept = numpy.delete(numpy.arange(a.shape[place]), obj)
     return np.take(a, Array(kept), axis=place)
 

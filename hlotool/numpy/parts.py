@@ -13,7 +13,7 @@ from weakref import ref
 
 import numpy
 
-__all__ = ["Step", "Ties", "is_tied", "owner_of", "place_in", "refresh", "tie"]
+__all__ = ["Step", "Ties", "is_tied", "layout_of", "owner_of", "place_in", "refresh", "seen_in", "tie"]
 
 Array: TypeAlias = Any  # that of `array.py`, which is written with this file
 Values = numpy.ndarray[Any, Any]
@@ -71,15 +71,11 @@ def tie(part: Array, whole: Array, step: Step, surely: bool = False) -> None:
 
 def _find(ties: Ties) -> bool:
     """Look for the place of a part; whether NumPy has a view there."""
-    steps: list[Step] = []
-    at: Ties | None = ties
-    while at is not None and at.step is not None:
-        steps.append(at.step)
-        at = at.above
+    steps, place = _steps(ties)
     owner: Any = ties.owner
     memory = numpy.empty(owner.shape, owner._value.dtype)  # of which the places alone matter
-    found: Any = _view(memory, None if at is None else at.place)
-    for step in reversed(steps):
+    found: Any = _view(memory, place)
+    for step in steps:
         found = step(found)
     if not isinstance(found, numpy.ndarray) or (found.size and not numpy.may_share_memory(found, memory)):
         return False
@@ -87,6 +83,16 @@ def _find(ties: Ties) -> bool:
     ties.place = _Place(offset, found.shape, found.strides, found.dtype, found.flags.writeable)
     ties.above = ties.step = None
     return True
+
+
+def _steps(ties: Ties) -> tuple[list[Step], _Place | None]:
+    """The steps to a part, and from which place in the memory of its owner: from all of it where there is none."""
+    steps: list[Step] = []
+    at: Ties | None = ties
+    while at is not None and at.step is not None:
+        steps.append(at.step)
+        at = at.above
+    return steps[::-1], None if at is None else at.place
 
 
 def _address(values: Values) -> int:
@@ -124,6 +130,28 @@ def place_in(held: Values, x: Array, owner: Array) -> Values:
     if x._ties.step is not None:
         _find(x._ties)
     return _view(held, x._ties.place)
+
+
+def layout_of(x: Array) -> Values:
+    """An array without elements of its own that lies in memory as `x` does: in row-major order, or as a part."""
+    owner = owner_of(x)
+    return place_in(numpy.empty(owner.shape, owner.dtype), x, owner)
+
+
+def seen_in(x: Array) -> Values:
+    """The elements of a concrete array; of a part, in the memory of its owner, where functions of NumPy that look at
+    strides expect them."""
+    owner = owner_of(x)
+    held: Values = x._value if owner is x else owner._value
+    if owner is x or not held.flags.c_contiguous:
+        own: Values = x._value.view()
+        return own
+    steps, place = _steps(x._ties)
+    found: Any = _view(held, place)
+    for step in steps:
+        found = step(found)
+    seen: Values = found.view()
+    return seen
 
 
 def refresh(owner: Array) -> None:

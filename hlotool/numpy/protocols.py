@@ -11,11 +11,12 @@ from typing import Any
 import numpy
 
 from hlotool.numpy.array import Array, concrete, wrap
-from hlotool.numpy.errors import tracing_error, type_error, value_error
+from hlotool.numpy.errors import tracing_error, type_error
+from hlotool.numpy.outputs import written
 from hlotool.numpy.pytree import flatten, unflatten
 from hlotool.numpy.trace import active
 
-__all__ = ["_array_function", "_array_ufunc"]
+__all__ = ["_array_function", "_array_ufunc", "with_methods"]
 
 _REDUCTIONS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
@@ -37,8 +38,24 @@ def _array_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict
     where = options.pop("where", True) if method == "__call__" else True
     found = _without_output(ufunc, method, inputs, options)
     results = found if isinstance(found, tuple) else (found,)
-    given = [_written(*pair, where) for pair in zip(outputs, results, strict=True)]
+    given = [written(*pair, where) for pair in zip(outputs, results, strict=True)]
     return tuple(given) if isinstance(found, tuple) else given[0]
+
+
+def with_methods(function: Callable[..., Any], ufunc: numpy.ufunc) -> None:
+    """Give a function of two arrays the methods of NumPy's ufunc of its name: ``add.reduce`` and others."""
+
+    def method(name: str) -> Callable[..., Any]:
+        def call(*inputs: Any, out: Any = None, **options: Any) -> Any:
+            given = [one if isinstance(one, Array) or name == "at" else concrete(one) for one in inputs[:1]]
+            output = {} if out is None else {"out": (out,)}
+            return _array_ufunc(ufunc, name, (*given, *inputs[1:]), {**options, **output})
+
+        call.__name__, call.__qualname__ = name, f"{function.__name__}.{name}"
+        return call
+
+    for name in ("reduce", "accumulate", "reduceat", "outer", "at"):
+        setattr(function, name, method(name))
 
 
 def _without_output(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -110,28 +127,6 @@ def _at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
     x[...] = getattr(x.at[index], method)(*values)
 
 
-def _written(output: Any, result: Any, where: Any) -> Any:
-    """`result` in an array that was given as ``out=``."""
-    if output is None:
-        return result
-    if not isinstance(output, Array) and isinstance(result, Array) and result._trace is not None:
-        raise tracing_error(
-            "out= is an array of NumPy, and what it holds cannot change in a traced function",
-            "use the result of the call, and return it",
-        )
-    if output.shape != result.shape:
-        raise value_error(f"out= has the shape {output.shape}, and the result {result.shape}")
-    if not numpy.can_cast(result.dtype, output.dtype, "same_kind"):
-        raise type_error(f"the result is {result.dtype}, which out= of {output.dtype} cannot hold")
-    if where is True:
-        output[...] = result if isinstance(output, Array) else numpy.asarray(result)
-    elif isinstance(output, Array):
-        output[...] = _namespace("where")(where, result, output)
-    else:
-        numpy.copyto(output, numpy.asarray(result), "same_kind", where)
-    return output
-
-
 def _namespace(name: str) -> Callable[..., Any]:
     found: Callable[..., Any] = getattr(import_module("hlotool.numpy"), name)
     return found
@@ -141,7 +136,7 @@ def _array_function(function: Callable[..., Any], inputs: tuple[Any, ...], optio
     """``function(*inputs, **options)`` of a function of NumPy."""
     output = options.pop("out", None)
     if output is not None:
-        return _written(output, _array_function(function, inputs, options), True)
+        return written(output, _array_function(function, inputs, options))
     owner = function.__module__.removeprefix("numpy").strip(".")
     return _call(function.__name__, _namesake(function.__name__, owner), function, inputs, options)
 

@@ -79,10 +79,10 @@ def unique_values(x: Any, /) -> Array:
 
 
 def unique(x: Any, /, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: Any = None) -> Any:
+           axis: Any = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:
     """NumPy's function of this name; not under jit."""
     theirs: Any = numpy.unique
-    found = theirs(_value(x, "unique"), return_index, return_inverse, return_counts, axis)
+    found = theirs(_value(x, "unique"), return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
     return tuple(map(wrap, found)) if isinstance(found, tuple) else wrap(found)
 
 
@@ -91,9 +91,11 @@ def union1d(x1: Any, x2: Any, /) -> Array:
     return wrap(numpy.union1d(_value(x1, "union1d"), _value(x2, "union1d")))
 
 
-def intersect1d(x1: Any, x2: Any, /, assume_unique: bool = False) -> Array:
-    """What is in both of two arrays, in order; not under jit."""
-    return wrap(numpy.intersect1d(_value(x1, "intersect1d"), _value(x2, "intersect1d"), assume_unique))
+def intersect1d(x1: Any, x2: Any, /, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """What is in both of two arrays, in order, and where that is first; not under jit."""
+    theirs: Any = numpy.intersect1d
+    found = theirs(_value(x1, "intersect1d"), _value(x2, "intersect1d"), assume_unique, return_indices)
+    return tuple(map(wrap, found)) if return_indices else wrap(found)
 
 
 def setdiff1d(x1: Any, x2: Any, /, assume_unique: bool = False) -> Array:

@@ -12,13 +12,13 @@ from hlotool.ir import Window, WindowDimension
 from hlotool.ir.builder import binary_computation
 from hlotool.numpy.array import Array, wrap
 from hlotool.numpy.axes import as_axes, as_axis
-from hlotool.numpy.creation import diagonal_of
 from hlotool.numpy.dtypes import DType, hlo_type, kind_of, resolve
 from hlotool.numpy.elementwise import as_floats, constant_like, elementwise, expand, not_zero
 from hlotool.numpy.elementwise import where as choose_where
 from hlotool.numpy.errors import type_error, value_error
-from hlotool.numpy.manipulation import joined, one_of, part, with_shape
+from hlotool.numpy.manipulation import diagonal, joined, one_of, part, permuted, with_shape
 from hlotool.numpy.operation import as_arrays, convert, operation
+from hlotool.numpy.outputs import written
 from hlotool.numpy.trace import apply
 
 __all__ = [
@@ -91,11 +91,13 @@ def _sum(x: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
 
 
 def sum(
-    x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None
-) -> Array:
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Array:  # fmt: skip
     """The sum; of integers in 64 bits.  Of those elements `where` it is true alone, and with `initial` added."""
     found = _sum(x if where is None else _those(x, where, 0), axis, dtype, keepdims)
-    return found if initial is None else _with_initial(found, initial, "add")
+    found = found if initial is None else _with_initial(found, initial, "add")
+    return found if out is None else written(out, found)
 
 
 @operation("x")
@@ -104,11 +106,13 @@ def _prod(x: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
 
 
 def prod(
-    x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None
-) -> Array:
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Array:  # fmt: skip
     """The product; of integers in 64 bits.  Of those elements `where` it is true alone, and times `initial`."""
     found = _prod(x if where is None else _those(x, where, 1), axis, dtype, keepdims)
-    return found if initial is None else _with_initial(found, initial, "multiply")
+    found = found if initial is None else _with_initial(found, initial, "multiply")
+    return found if out is None else written(out, found)
 
 
 @operation("x", "where")
@@ -153,14 +157,20 @@ def _extreme_where(x: Any, opcode: str, axis: Any, keepdims: bool, initial: Any,
     return found if initial is None else _with_initial(found, initial, opcode)
 
 
-def max(x: Any, /, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Array:
+def max(
+    x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Array:
     """The greatest element, and `initial`, of those `where` it is true; nan where there is one."""
-    return _extreme_where(x, "maximum", axis, keepdims, initial, where)
+    found = _extreme_where(x, "maximum", axis, keepdims, initial, where)
+    return found if out is None else written(out, found)
 
 
-def min(x: Any, /, axis: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None) -> Array:
+def min(
+    x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Array:
     """The least element, and `initial`, of those `where` it is true; nan where there is one."""
-    return _extreme_where(x, "minimum", axis, keepdims, initial, where)
+    found = _extreme_where(x, "minimum", axis, keepdims, initial, where)
+    return found if out is None else written(out, found)
 
 
 @operation("x")
@@ -169,14 +179,16 @@ def _truth(x: Any, opcode: str, axis: Any, keepdims: bool, /) -> Array:
     return reduced(found, opcode, opcode == "and", as_axes(axis, found.ndim), keepdims)
 
 
-def all(x: Any, /, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Array:
+def all(x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None) -> Array:
     """Whether all elements (of those `where` it is true) are true."""
-    return _truth(x if where is None else _those(x, where, 1), "and", axis, keepdims)
+    found = _truth(x if where is None else _those(x, where, 1), "and", axis, keepdims)
+    return found if out is None else written(out, found)
 
 
-def any(x: Any, /, axis: Any = None, *, keepdims: bool = False, where: Any = None) -> Array:
+def any(x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None) -> Array:
     """Whether an element (of those `where` it is true) is true."""
-    return _truth(x if where is None else _those(x, where, 0), "or", axis, keepdims)
+    found = _truth(x if where is None else _those(x, where, 0), "or", axis, keepdims)
+    return found if out is None else written(out, found)
 
 
 @operation("x")
@@ -221,9 +233,12 @@ def _mean(x: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
     return _mean_of(x, None, axis, dtype, keepdims)
 
 
-def mean(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False, where: Any = None) -> Array:
+def mean(
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None
+) -> Array:
     """The mean (of those elements `where` it is true); nan of no elements."""
-    return _mean(x, axis, dtype, keepdims) if where is None else _mean_where(x, where, axis, dtype, keepdims)
+    found = _mean(x, axis, dtype, keepdims) if where is None else _mean_where(x, where, axis, dtype, keepdims)
+    return found if out is None else written(out, found)
 
 
 def _var_of(x: Any, where: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /) -> Array:
@@ -259,19 +274,21 @@ def _var(x: Any, where: Any, *constants: Any) -> Array:
 
 
 def var(
-    x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None,
-    dtype: Any = None, where: Any = None,
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float | None = None, *,
+    correction: float = 0.0, keepdims: bool = False, where: Any = None,
 ) -> Array:  # fmt: skip
     """The variance: squares of what elements are off the mean, by their number less `correction` (NumPy's `ddof`)."""
-    return _var(x, where, axis, correction if ddof is None else ddof, keepdims, dtype, False)
+    found = _var(x, where, axis, correction if ddof is None else ddof, keepdims, dtype, False)
+    return found if out is None else written(out, found)
 
 
 def std(
-    x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: float | None = None,
-    dtype: Any = None, where: Any = None,
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float | None = None, *,
+    correction: float = 0.0, keepdims: bool = False, where: Any = None,
 ) -> Array:  # fmt: skip
     """The standard deviation, the square root of ``var``."""
-    return _var(x, where, axis, correction if ddof is None else ddof, keepdims, dtype, True)
+    found = _var(x, where, axis, correction if ddof is None else ddof, keepdims, dtype, True)
+    return found if out is None else written(out, found)
 
 
 @operation("x")
@@ -280,21 +297,35 @@ def ptp(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
     return elementwise("subtract", max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
 
 
-def average(a: Any, axis: Any = None, weights: Any = None) -> Array:
-    """The mean, weighted."""
-    return _average(a, weights, axis)
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False
+) -> Any:
+    """The mean, weighted; with what the weights add up to, if that is to be `returned`."""
+    if weights is None and not returned:
+        return mean(a, axis, keepdims=keepdims)
+    found = _average(a, weights, axis, keepdims, returned)
+    return found if returned else found[0]
 
 
 @operation("a", "weights")
-def _average(a: Any, weights: Any, axis: Any, /) -> Array:
+def _average(a: Any, weights: Any, axis: Any, keepdims: bool, returned: bool, /) -> tuple[Array, ...]:
     if weights is None:
-        return mean(a, axis)
+        found = mean(a, axis, keepdims=keepdims)
+        value = one_of(a)
+        return found, constant_like(found, _count(value, as_axes(axis, value.ndim)))
     found, own = as_floats(a, weights)
-    if own.ndim == 1 and found.ndim > 1 and axis is not None:
-        place = as_axis(axis, found.ndim)
-        own = with_shape(own, [own.size if n == place else 1 for n in range(found.ndim)])
+    if own.shape != found.shape:
+        if axis is None:
+            raise value_error(f"average: weights of shape {own.shape} for {found.shape} need an axis")
+        places = as_axes(axis, found.ndim)
+        if own.shape != tuple(found.shape[n] for n in places):
+            raise value_error(f"average: weights of shape {own.shape} do not fit {found.shape} along {axis}")
+        own = permuted(own, sorted(range(own.ndim), key=places.__getitem__))
+        own = with_shape(own, [found.shape[n] if n in places else 1 for n in range(found.ndim)])
     own = expand(own, found.shape)
-    return elementwise("divide", sum(elementwise("multiply", found, own), axis), sum(own, axis))
+    total = sum(own, axis, keepdims=keepdims)
+    made = elementwise("divide", sum(elementwise("multiply", found, own), axis, keepdims=keepdims), total)
+    return (made, total) if returned else (made,)
 
 
 def _without_nan(x: Any, fill: Any) -> Array:
@@ -423,16 +454,15 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, *, prepend: Any = None, append: 
     """Each element less the one before it, `n` times over."""
     if n < 0:
         raise value_error(f"diff: n is {n}, and cannot be negative")
+    if n == 0:
+        prepend = append = None
     return _diff(x, prepend, append, axis, n)
 
 
 @operation("x")
-def trace(x: Any, /, offset: int = 0, *, dtype: Any = None) -> Array:
-    """The sum of the diagonals of matrices in the last two dimensions."""
-    from_last = one_of(x)
-    if from_last.ndim < 2:
-        raise value_error(f"an array of shape {from_last.shape} holds no matrices")
-    return sum(diagonal_of(from_last, offset), -1, dtype=dtype)
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Array:
+    """The sum of the diagonals of matrices in the dimensions `axis1` and `axis2`: NumPy's, the first two."""
+    return sum(diagonal(x, offset, axis1, axis2), -1, dtype=dtype)
 
 
 amax, amin = max, min
