@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hlotool.devices.mpi.exchange import peers
-from hlotool.devices.mpi.fold import fold, folds
+from hlotool.runtime.fold import fold, folds
 from hlotool.devices.mpi.groups import Group
 from hlotool.devices.mpi.script import Place, Running, Script
 from hlotool.devices.mpi.types import Reduction, reduction_of
