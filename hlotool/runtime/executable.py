@@ -1,6 +1,7 @@
 """A program in memory, ready to be called with arrays, on one device or on several.
 
-The devices of a run are threads of this process, which all run the same code with arrays of their own.
+The devices of a run take turns in one thread, or are threads of this process; all run the same code with arrays of their
+own.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ if TYPE_CHECKING:  # what programs from the cache, or most, go without
     from hlotool.codegen.plan.probes import Probe
     from hlotool.codegen.plan.steps import HostCall
     from hlotool.codegen.program import Program
-    from hlotool.evaluate.devices import Device, ThreadWorld, World
+    from hlotool.evaluate.devices import Device, World
     from hlotool.evaluate.feeds import Feeds
     from hlotool.runtime.compilation import Compilation, Library
     from hlotool.runtime.custom_calls import Site
     from hlotool.runtime.lapack import NativeSite
     from hlotool.runtime.meetings import Meetings
     from hlotool.runtime.recorder import Recorder
+    from hlotool.runtime.turns import Turns
 
 __all__ = ["Executable", "Memory", "link", "refuse_call"]
 
@@ -92,7 +94,7 @@ class Executable:
     objects: tuple[bytes, ...] = ()
     image: Image | None = None
     work: Callable[[Device, Sequence[object]], Arrays] | None = None
-    together: Callable[[ThreadWorld, Sequence[Sequence[object]]], list[Arrays]] | None = None
+    together: Turns | None = None
     into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
     entry: Entry | None = None
     devices: int = 1
@@ -322,7 +324,7 @@ def link(
     return executable(
         run=alone if needs_device else call,
         image=image if not sites and timeout is None and recorder is None else None,
-        work=work, together=None if meetings is None else partial(_take_turns, entry, meetings),
+        work=work, together=_turns(entry, meetings),
         into=None if needs_device or devices > 1 else entry.run_into,
         entry=None if needs_device or devices > 1 else entry, recorder=recorder,
     )  # fmt: skip
@@ -330,9 +332,9 @@ def link(
 
 def _meetings(topology: Topology, sites: Sequence[Site | NativeSite], threads: int | None) -> Meetings | None:
     """Where devices meet that take turns, if they can: then all `sites` are native code."""
-    from hlotool.runtime.turns import usable
+    from hlotool.runtime.turns import MOST, usable
 
-    if not usable():
+    if not usable() or topology.devices > MOST:
         return None
     from hlotool.runtime.meetings import Meetings
 
@@ -340,15 +342,12 @@ def _meetings(topology: Topology, sites: Sequence[Site | NativeSite], threads: i
     return meetings if all([site.meet_in(meetings) for site in sites]) else None
 
 
-def _take_turns(
-    entry: Entry, meetings: Meetings, world: ThreadWorld, arrays: Sequence[Sequence[object]]
-) -> list[Arrays]:
-    """What the devices of a run give for the arrays of each."""
-    from hlotool.runtime.turns import take_turns
+def _turns(entry: Entry, meetings: Meetings | None) -> Turns | None:
+    if meetings is None:
+        return None
+    from hlotool.runtime.turns import Turns
 
-    parts = [entry.prepare(row) for row in arrays]
-    take_turns(world, entry.address, parts, meetings)
-    return [part.outputs for part in parts]
+    return Turns(entry, meetings)
 
 
 def _image(program: Program, objects: tuple[bytes, ...], releases_gil: bool) -> Image:

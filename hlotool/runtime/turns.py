@@ -21,7 +21,7 @@ program has collectives and groups::
     0 the member whose turn it is  1 meetings  2 bytes of each  3 how many members there are  4 a Python object to be
     called now and then, with 0, or when nobody can go on, with the address of the run  5 entry function  6 the word of its
     frame that says how it ended  7 members  8 the thread's stack pointer  9 number of the program  10 a function to be
-    called on the thread's stack, 11 and 12 with these  13 what it gave
+    called on the thread's stack, 11 and 12 with these  13 what it gave  14 bytes of all meetings
 
     0 how many have come  1 how many such meetings are over  2... tables of the members
 """
@@ -30,6 +30,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +45,7 @@ from hlotool.ir import ExecutionError
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import callback
 from hlotool.runtime.cache import default_cache
-from hlotool.runtime.entry import Prepared
+from hlotool.runtime.entry import Entry
 from hlotool.runtime.load import Library, load
 from hlotool.runtime.native_text import native_text
 from hlotool.runtime.object_code import compiled
@@ -54,14 +56,13 @@ from hlotool.system import system
 if TYPE_CHECKING:
     from hlotool.runtime.meetings import Meetings
 
-__all__ = ["COPY", "FOLD", "STEP_WORDS", "ZERO", "meet_address", "number_address", "take_turns", "usable"]
+__all__ = ["COPY", "FOLD", "MOST", "STEP_WORDS", "ZERO", "Turns", "meet_address", "number_address", "usable"]
 
 COPY, ZERO, FOLD = 1, 2, 3
 STEP_WORDS = 12
 """Of a step of `hlotool.runtime.meetings`."""
 
 _DEVICE, _FRAME, _ENDED, _WHERE, _UNTIL, _WHAT, _STACK, _MEMBER_WORDS = 1, 2, 3, 4, 5, 6, 7, 8
-_RUN_WORDS = 14
 
 _NANOSECONDS = 20_000_000
 """Between two looks into Python."""
@@ -110,44 +111,117 @@ def usable() -> bool:
     return not system().portable and host().triple.split("-")[0] in _SWITCHES
 
 
-def take_turns(world: ThreadWorld, entry: int, parts: Sequence[Prepared], meetings: Meetings) -> None:
-    """Run the entry function at an address for all devices of `world`; it raises what a device does."""
-    native, count = _native(), len(parts)
-    stacks = [_stacks.pop() if _stacks else _stack() for _ in range(count)]
-    members = np.zeros((count, _MEMBER_WORDS), np.uint64)
-    members[:, _DEVICE] = range(count)
-    members[:, _FRAME] = [prepared.frame.ctypes.data for prepared in parts]
-    members[:, _STACK] = [end for _, end in stacks]
-    room = np.zeros(meetings.count * meetings.stride // 8, np.uint64)
-    status_word = len(parts[0].frame) - 2
+class Turns:
+    """How the devices of a program take turns in its entry function.
 
-    def attend(stuck: int) -> None:
-        world.check("")
-        if stuck:
-            raise ExecutionError(_in_vain(members, meetings))
+    `address` is that of a record, in 64-bit words, for native code that has frames: 0 a function, ``i64 function(ptr
+    record, ptr frames, i64 words of each)``, which gives 0, and does nothing, where others are on 1, the stacks of the
+    process; 2 a run.
+    """
 
-    run = np.zeros(_RUN_WORDS, np.uint64)
-    run[1:8] = room.ctypes.data, meetings.stride, count, id(attend), entry, status_word, members.ctypes.data
-    run[9] = meetings.program
-    with callback.on_device(Device(world)):
-        native.together(run.ctypes.data)
-    if not all(prepared.frame[status_word] == COMPLETE for prepared in parts):
-        callback.incomplete()
-    if len(_stacks) < _KEPT:
-        _stacks.extend(stacks)
+    __slots__ = ("_record", "_run", "entry", "meetings")
+
+    def __init__(self, entry: Entry, meetings: Meetings) -> None:
+        self.entry = entry
+        self.meetings = meetings
+        self._run: _Run | None = None
+        self._record = np.zeros(3, np.uint64)
+
+    @property
+    def address(self) -> int:
+        if self._run is None:
+            self._run = _Run(self.entry, self.meetings, lambda name: None)
+            stacks = _common_stacks(self.meetings.topology.devices)
+            self._record[:] = _native().library.address("hlo_run_frames"), stacks, self._run.address
+        return self._record.ctypes.data
+
+    def __call__(self, world: ThreadWorld, arrays: Sequence[Sequence[object]]) -> list[tuple[npt.NDArray[Any], ...]]:
+        """The results of all devices of a world, for the arrays of each; it raises what a device does."""
+        parts = [self.entry.prepare(row) for row in arrays]
+        stacks = [_stacks.pop() if _stacks else _stack() for _ in parts]
+        run = _Run(self.entry, self.meetings, world.check)
+        run.members[:, _FRAME] = [prepared.frame.ctypes.data for prepared in parts]
+        run.members[:, _STACK] = [stack.end for stack in stacks]
+        with callback.on_device(Device(world)):
+            _native().together(run.address)
+        if len(_stacks) < _KEPT:
+            _stacks.extend(stacks)
+        if not all(prepared.frame[-2] == COMPLETE for prepared in parts):
+            callback.incomplete()
+        return [prepared.outputs for prepared in parts]
 
 
-_stacks: list[tuple[mmap.mmap, int]] = []
-"""Memory, and the address of its end, where a stack begins."""
+class _Run:
+    """What native code is given of a run; `check` is called now and then, and may raise."""
+
+    __slots__ = ("_attend", "_room", "_words", "members")
+
+    def __init__(self, entry: Entry, meetings: Meetings, check: Callable[[str], None]) -> None:
+        count = meetings.topology.devices
+        self.members = members = np.zeros((count, _MEMBER_WORDS), np.uint64)
+        members[:, _DEVICE] = range(count)
+        self._room = np.zeros(meetings.count * meetings.stride // 8, np.uint64)
+
+        def attend(stuck: int) -> None:
+            check(_waited_in(members, meetings))
+            if stuck:
+                raise ExecutionError(_in_vain(members, meetings))
+
+        self._attend = attend
+        status_word = len(entry.parameters) + len(entry.outputs) + 2
+        room = self._room
+        words = [0, room.ctypes.data, meetings.stride, count, id(attend), entry.address, status_word]
+        words += [members.ctypes.data, 0, meetings.program, 0, 0, 0, 0, room.nbytes]
+        self._words = np.array(words, np.uint64)
+
+    @property
+    def address(self) -> int:
+        return self._words.ctypes.data
 
 
-def _stack() -> tuple[mmap.mmap, int]:
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """Memory, and the address of its end, where the stack begins."""
+
+    memory: mmap.mmap
+    end: int
+
+
+def _common_stacks(count: int) -> int:
+    """The address of a word that is not 0 while somebody is on the stacks of the process, and of the ends of those: so
+    many of them at least."""
+    with _lock:
+        for number in range(len(_common), count):
+            _common.append(_stack())
+            _common_words[1 + number] = _common[-1].end
+    return _common_words.ctypes.data
+
+
+MOST = 256
+"""Devices of a program that takes turns."""
+
+_lock = threading.Lock()
+_common_words = np.zeros(1 + MOST, np.uint64)
+_common: list[_Stack] = []
+_stacks: list[_Stack] = []
+
+if hasattr(os, "register_at_fork"):  # who was on the stacks is not there in the child
+    os.register_at_fork(after_in_child=lambda: _common_words.__setitem__(0, 0))
+
+
+def _stack() -> _Stack:
     """A stack; below it lies a page that nobody may touch."""
     memory = mmap.mmap(-1, _STACK_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     begin = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     libc = ctypes.CDLL(None)
     libc.mprotect(ctypes.c_void_p(begin), ctypes.c_size_t(mmap.PAGESIZE), 0)
-    return memory, begin + _STACK_BYTES
+    return _Stack(memory, begin + _STACK_BYTES)
+
+
+def _waited_in(members: npt.NDArray[np.uint64], meetings: Meetings) -> str:
+    """The name of a collective in which a device waits, if any does."""
+    waiting = (words for words in members if words[_WHERE] and not words[_ENDED])
+    return next((meetings.record_at(int(words[_WHAT])).instruction.name for words in waiting), "")
 
 
 def _in_vain(members: npt.NDArray[np.uint64], meetings: Meetings) -> str:

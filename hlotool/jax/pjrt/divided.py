@@ -57,7 +57,7 @@ class Divided:
     def run(self, arguments: Sequence[Sequence[Array]], arrays: Sequence[bool]) -> list[list[Array]]:
         """The results of every device, but for tokens, of the arguments of every device."""
         work, rows, world = self._work, [self._given(row) for row in arguments], ThreadWorld(self._topology)
-        if self._meet and self._together is not None:
+        if self._together is not None:
             return [[*found] for found in self._together(world, rows)]
         if not self._meet:  # one after the other, each with the whole processor
             return [[*work(Device(world, number), row)] for number, row in enumerate(rows)]

@@ -65,9 +65,59 @@ ask:
   ret i64 %answer
 }
 
-; Run all members of a run, by a thread that has the interpreter's lock.  It returns when all are at an end, or one has
-; ended early: then the others are left where they are, and what was raised is set.
+; Run all members of a run, by a thread that has the interpreter's lock.
 define void @hlo_together(ptr %run) nounwind {
+  %thread = call ptr @PyEval_SaveThread()
+  call void @take_turns(ptr %run)
+  call void @PyEval_RestoreThread(ptr %thread)
+  ret void
+}
+
+; Run frames of so many words each, one after the other in memory, as the members of a run that is made already, on the
+; stacks of the process, by a thread without that lock; 0 where others are on those.
+define i64 @hlo_run_frames(ptr %record, ptr %frames, i64 %slots) nounwind {
+entry:
+  %stacks_at = getelementptr i64, ptr %record, i64 1
+  %stacks = load ptr, ptr %stacks_at
+  %claim = cmpxchg ptr %stacks, i64 0, i64 1 acquire monotonic
+  %ours = extractvalue { i64, i1 } %claim, 1
+  br i1 %ours, label %begin, label %busy
+busy:
+  ret i64 0
+begin:
+  %run_at = getelementptr i64, ptr %record, i64 2
+  %run = load ptr, ptr %run_at
+  %count_at = getelementptr i64, ptr %run, i64 3
+  %count = load i64, ptr %count_at
+  %members_at = getelementptr i64, ptr %run, i64 7
+  %members = load ptr, ptr %members_at
+  br label %each
+each:
+  %n = phi i64 [ 0, %begin ], [ %next, %one ]
+  %more = icmp ult i64 %n, %count
+  br i1 %more, label %one, label %go
+one:
+  %word = mul i64 %n, ${MEMBER_WORDS}
+  %member = getelementptr i64, ptr %members, i64 %word
+  %slot = mul i64 %n, %slots
+  %frame = getelementptr i64, ptr %frames, i64 %slot
+  %frame_at = getelementptr i64, ptr %member, i64 ${FRAME}
+  store ptr %frame, ptr %frame_at
+  %next = add i64 %n, 1
+  %stack_from = getelementptr i64, ptr %stacks, i64 %next
+  %stack = load ptr, ptr %stack_from
+  %stack_at = getelementptr i64, ptr %member, i64 ${STACK}
+  store ptr %stack, ptr %stack_at
+  br label %each
+go:
+  call void @take_turns(ptr %run)
+  store atomic i64 0, ptr %stacks release, align 8
+  ret i64 1
+}
+
+; Run all members of a run.  It returns when all are at an end, or one has ended early: then the others are left where they
+; are, and what was raised is set in this thread.
+define internal void @take_turns(ptr %run) nounwind {
 entry:
   %count_at = getelementptr i64, ptr %run, i64 3
   %count = load i64, ptr %count_at
@@ -82,7 +132,12 @@ entry:
   %answer_at = getelementptr i64, ptr %run, i64 13
   %attend_at = getelementptr i64, ptr %run, i64 4
   %attend = load ptr, ptr %attend_at
-  %thread = call ptr @PyEval_SaveThread()
+  %room_at = getelementptr i64, ptr %run, i64 1
+  %room = load ptr, ptr %room_at
+  %room_bytes_at = getelementptr i64, ptr %run, i64 14
+  %room_bytes = load i64, ptr %room_bytes_at
+  %cleared = call ptr @memset(ptr %room, i32 0, i64 %room_bytes)
+  store ptr null, ptr %function_at
   %outer = call ptr @PyThread_tss_get(ptr @hlo_key)
   %begun = call i64 @hlo_clock()
   br label %each
@@ -101,6 +156,10 @@ prepare:
   %return_at = getelementptr i8, ptr %start, i64 ${RETURN_AT}
   store ptr @body, ptr %return_at
   store ptr %start, ptr %p.member
+  %p.ended_at = getelementptr i64, ptr %p.member, i64 ${ENDED}
+  store i64 0, ptr %p.ended_at
+  %p.where_at = getelementptr i64, ptr %p.member, i64 ${WHERE}
+  store i64 0, ptr %p.where_at
   %p.next = add i64 %p, 1
   br label %each
 begin:
@@ -197,7 +256,6 @@ stop:
   %back.again = call i32 @PyThread_tss_set(ptr @hlo_key, ptr %outer)
   br label %end
 end:
-  call void @PyEval_RestoreThread(ptr %thread)
   ret void
 }
 
