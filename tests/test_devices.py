@@ -601,7 +601,7 @@ EACH_OPCODE = [
     "ROOT r = KIND[6,5,4] all-to-all(p), dimensions={2}, replica_groups={{1,0,3,2}}",
     "ROOT r = (KIND[6,5,4], KIND[6,5,4]) all-to-all(p, q), replica_groups={{1,3},{2,0}}",
     "ROOT r = KIND[6,5,4] collective-broadcast(p), replica_groups={{2,0,1,3}}",
-    "ROOT r = KIND[6,5,4] collective-permute(p), source_target_pairs={{0,3},{3,1},{1,1}}",
+    "ROOT r = KIND[6,5,4] collective-permute(p), source_target_pairs={{0,3},{3,1},{2,2}}",
 ]
 
 
