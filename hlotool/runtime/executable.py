@@ -1,7 +1,7 @@
 """A program in memory, ready to be called with arrays, on one device or on several.
 
-The devices of a run take turns in one thread, or are threads of this process; all run the same code with arrays of their
-own.
+The devices of a run take turns in one thread, or are threads of this process; all run the same code with arrays of
+their own.
 """
 
 from __future__ import annotations
@@ -70,9 +70,8 @@ class Executable:
 
     `run` does that on one device with nothing but arrays, as quickly as can be; `work` is one device's part in a run of
     several, or with queues or a time limit (None where the backend knows no such things); `together` is that of all
-    devices, where they are in this process and there is a quicker way than a thread of Python for each. `devices` is how many
-    there are in this process; where others are in other processes, `here` are their numbers and `new_world` makes
-    what they share in a run. `timeout` is how many seconds a run may take. `image` is all that `run` needs, for
+    devices, where they can take turns. `devices` is how many there are in this process; where others are in other
+    processes, `here` are their numbers and `new_world` makes what they share in a run. `timeout` is how many seconds a run may take. `image` is all that `run` needs, for
     another process; None where the code needs more of this one than memory and threads. `into` takes arguments and
     arrays for results, and writes results there without a copy (None where that is not possible). `entry` is the
     native function behind `run`, where nothing else happens between the two. `donated` maps results to the
@@ -339,7 +338,7 @@ def _meetings(topology: Topology, sites: Sequence[Site | NativeSite], threads: i
     from hlotool.runtime.meetings import Meetings
 
     meetings = Meetings(topology, threads)
-    return meetings if all([site.meet_in(meetings) for site in sites]) else None
+    return meetings if all(site.meet_in(meetings) for site in sites) else None
 
 
 def _turns(entry: Entry, meetings: Meetings | None) -> Turns | None:

@@ -4,8 +4,8 @@ A collective in a program is a record, one for all devices, in 64-bit words::
 
     0 its function  1 a Python object that is called where devices have threads of their own
     2 the number of the first of its meetings in a run, one for each group  3 of each device: its group, and its
-    place in that  4 of each group: how many members it has, how many tasks there are, and their scripts  5 the number of
-    the program  6 what lets the threads of the pool share tasks
+    place in that  4 of each group: how many members it has, how many tasks there are, and their scripts
+    5 the number of the program  6 what lets the threads of the pool share tasks
 
 The record of a number of a device has 2 a divisor of that of all devices, and 3 a modulus.
 
@@ -13,8 +13,8 @@ Members leave the tables of their arrays' addresses, operands first, then result
 tasks, which threads of the pool share where there are several.  Every task is a script of steps, `_WORDS` words each::
 
     0 what it does: copy, write zeros, or fold, 0 being the end  1 how often  2 bytes, or elements to be folded
-    3 to a member, 4 its array, 5 bytes from its beginning, 6 and from one time to the next  7-10 from there, likewise; a
-    fold takes what all members have there  11 the function that folds (`hlotool.runtime.fold`)
+    3 to a member, 4 its array, 5 bytes from its beginning, 6 and from one time to the next  7-10 from there, likewise;
+    a fold takes what all members have there  11 the function that folds (`hlotool.runtime.fold`)
 
 Reductions go from the first member of the group to the last, so that results depend neither on timing nor on who was
 last.  No operand lies where a result does: no collective is offered that (`hlotool.analysis.in_place`).
@@ -48,8 +48,10 @@ _programs = itertools.count(1)
 
 
 class Meetings:
-    """The collectives of a program on so many devices; `count` is how many meetings they take in a run, each of `stride`
-    bytes."""
+    """The collectives of a program on so many devices.
+
+    `count` is how many meetings they take in a run, each of `stride` bytes.
+    """
 
     def __init__(self, topology: Topology, threads: int | None = None) -> None:
         self.topology = topology

@@ -1,13 +1,13 @@
 """The devices of a run in turns, in the thread of the caller.
 
-Every device has a stack of its own (``native/turns.ll``).  It runs up to a collective (`hlotool.runtime.meetings`); there
-the next one has its turn, until the last one comes, which does the work of all.  No thread is woken, and none waits: that
-takes longer than most programs take between two collectives, by far so where there are more devices than processors.
-What is large is shared by the threads of the pool, as on one device.
+Every device has a stack of its own (``native/turns.ll``).  It runs up to a collective (`hlotool.runtime.meetings`);
+there the next one has its turn, until the last one comes, which does the work of all.  No thread is woken, and none
+waits: that takes longer than most programs take between two collectives, by far so where there are more devices than
+processors.  What is large is shared by the threads of the pool, as on one device.
 
-Python runs on the stack of the thread alone, to which a device goes back for what it calls there.  Between turns signals
-are handled and the time is looked at.  When nobody can go on, the devices wait in vain, and the run ends with an error;
-where one device fails, or Ctrl-C comes, the others are left where they are: all that they have is their memory.
+Python runs on the stack of the thread alone, to which a device goes back for what it calls there.  Between turns
+signals are handled and the time is looked at.  When nobody can go on, the devices wait in vain, and the run ends with
+an error; where one device fails, or Ctrl-C comes, the others are left where they are: all that they have is their memory.
 
 Programs that call functions of Python, or meet in ways that native code does not know, have a thread for every device
 instead (`hlotool.evaluate.devices`): such functions may wait for each other.
@@ -15,13 +15,13 @@ instead (`hlotool.evaluate.devices`): such functions may wait for each other.
 A member is a device of a run, these words; then those of a run, and of a meeting, of which there are as many as the
 program has collectives and groups::
 
-    0 its stack pointer  1 number of the device  2 frame of its entry function  3 is it at an end?  4 the meeting in which
-    it waits, or 0  5 until so many of these are over  6 its record  7 the end of its stack
+    0 its stack pointer  1 number of the device  2 frame of its entry function  3 is it at an end?
+    4 the meeting in which it waits, or 0  5 until so many of these are over  6 its record  7 the end of its stack
 
     0 the member whose turn it is  1 meetings  2 bytes of each  3 how many members there are  4 a Python object to be
-    called now and then, with 0, or when nobody can go on, with the address of the run  5 entry function  6 the word of its
-    frame that says how it ended  7 members  8 the thread's stack pointer  9 number of the program  10 a function to be
-    called on the thread's stack, 11 and 12 with these  13 what it gave  14 bytes of all meetings
+    called now and then, with 0, or when nobody can go on, with the address of the run  5 entry function  6 the word of
+    its frame that says how it ended  7 members  8 the thread's stack pointer  9 number of the program  10 a function to
+    be called on the thread's stack, 11 and 12 with these  13 what it gave  14 bytes of all meetings
 
     0 how many have come  1 how many such meetings are over  2... tables of the members
 """
@@ -107,7 +107,7 @@ _SWITCHES = {
 
 
 def usable() -> bool:
-    """Whether there is code for this processor that goes from stack to stack, and the system has no own idea of those."""
+    """Whether there is code for this processor that goes from stack to stack, on a system that lets it."""
     return not system().portable and host().triple.split("-")[0] in _SWITCHES
 
 

@@ -33,8 +33,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Native code: `run` takes and gives arrays; `entry` is the function behind it, None where there is more to do; in `turns` several devices
-    run that.
+    """Native code: `run` takes and gives arrays; `entry` is the function behind it, None where there is more to do;
+    several devices run that in `turns`.
 
     `donated` maps results to the parameters in whose memory they are.
     """
