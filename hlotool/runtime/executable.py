@@ -71,7 +71,8 @@ class Executable:
     `run` does that on one device with nothing but arrays, as quickly as can be; `work` is one device's part in a run of
     several, or with queues or a time limit (None where the backend knows no such things); `together` is that of all
     devices, where they can take turns. `devices` is how many there are in this process; where others are in other
-    processes, `here` are their numbers and `new_world` makes what they share in a run. `timeout` is how many seconds a run may take. `image` is all that `run` needs, for
+    processes, `here` are their numbers and `new_world` makes what they share in a run. `timeout` is how many seconds a
+    run may take. `image` is all that `run` needs, for
     another process; None where the code needs more of this one than memory and threads. `into` takes arguments and
     arrays for results, and writes results there without a copy (None where that is not possible). `entry` is the
     native function behind `run`, where nothing else happens between the two. `donated` maps results to the

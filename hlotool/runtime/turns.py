@@ -7,7 +7,7 @@ processors.  What is large is shared by the threads of the pool, as on one devic
 
 Python runs on the stack of the thread alone, to which a device goes back for what it calls there.  Between turns
 signals are handled and the time is looked at.  When nobody can go on, the devices wait in vain, and the run ends with
-an error; where one device fails, or Ctrl-C comes, the others are left where they are: all that they have is their memory.
+an error; where one device fails, or Ctrl-C comes, the others are left where they are: all that they have is memory.
 
 Programs that call functions of Python, or meet in ways that native code does not know, have a thread for every device
 instead (`hlotool.evaluate.devices`): such functions may wait for each other.
@@ -33,7 +33,7 @@ import mmap
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,8 @@ import numpy.typing as npt
 from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.evaluate.devices import Device, ThreadWorld
-from hlotool.ir import ExecutionError
+from hlotool.ir import ExecutionError, Instruction
+from hlotool.ir.devices import Topology
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import callback
 from hlotool.runtime.cache import default_cache
@@ -52,9 +53,6 @@ from hlotool.runtime.object_code import compiled
 from hlotool.runtime.once import once
 from hlotool.runtime.parts import part, python_function
 from hlotool.system import system
-
-if TYPE_CHECKING:
-    from hlotool.runtime.meetings import Meetings
 
 __all__ = ["COPY", "FOLD", "MOST", "STEP_WORDS", "ZERO", "Turns", "meet_address", "number_address", "usable"]
 
@@ -109,6 +107,26 @@ _SWITCHES = {
 def usable() -> bool:
     """Whether there is code for this processor that goes from stack to stack, on a system that lets it."""
     return not system().portable and host().triple.split("-")[0] in _SWITCHES
+
+
+class Meeting(Protocol):
+    """A collective, as `hlotool.runtime.meetings` has it."""
+
+    instruction: Instruction
+    groups: Sequence[tuple[int, ...]]
+
+
+class Meetings(Protocol):
+    """The collectives of a program there."""
+
+    topology: Topology
+    count: int
+    stride: int
+    program: int
+
+    def record_at(self, address: int) -> Meeting:
+        """The one whose record lies there."""
+        ...
 
 
 class Turns:
