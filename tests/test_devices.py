@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import hlotool
 from hlotool.driver import compile_module
 from hlotool.evaluate.feeds import Feeds
-from hlotool.ir import ExecutionError, InputError, UnsupportedError, VerificationError
+from hlotool.ir import ExecutionError, InputError, UnsupportedError, VerificationError, dtype_of
 from hlotool.ir.devices import Topology, device_groups, topology_of
 from hlotool.ir.verifier import check
 from hlotool.runtime.executable import Executable
@@ -576,3 +577,136 @@ def test_what_is_no_collective(body: str, why: str) -> None:
     with pytest.raises(VerificationError, match=why):
         check(parse(program(P + body)))
     check(parse(program(P + IN_PLACE)))
+
+
+# ---- in turns
+
+
+def takes_turns(executable: Executable) -> bool:
+    """Whether devices run in one thread, as they do where this processor and system let them."""
+    from hlotool.runtime.turns import usable
+
+    assert not usable() or executable.together is not None
+    return usable()
+
+
+EACH_OPCODE = [
+    "ROOT r = KIND[6,5,4] all-reduce(p), channel_id=1, replica_groups={{2,0},{3,1}}, use_global_device_ids=true, "
+    "to_apply=own",
+    "ROOT r = (KIND[6,5,4], KIND[6,5,4]) all-reduce(p, p), to_apply=own",
+    "ROOT r = KIND[6,20,4] all-gather(p), dimensions={1}",
+    "ROOT r = KIND[6,5,8] all-gather(p), dimensions={2}, replica_groups={{3,0},{1,2}}",
+    "ROOT r = KIND[3,5,4] reduce-scatter(p), dimensions={0}, replica_groups={{3,0},{1,2}}, to_apply=own",
+    "ROOT r = KIND[6,5,1] reduce-scatter(p), dimensions={2}, to_apply=own",
+    "ROOT r = KIND[6,5,4] all-to-all(p), dimensions={2}, replica_groups={{1,0,3,2}}",
+    "ROOT r = (KIND[6,5,4], KIND[6,5,4]) all-to-all(p, q), replica_groups={{1,3},{2,0}}",
+    "ROOT r = KIND[6,5,4] collective-broadcast(p), replica_groups={{2,0,1,3}}",
+    "ROOT r = KIND[6,5,4] collective-permute(p), source_target_pairs={{0,3},{3,1},{2,2}}",
+]
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "s8", "u64", "pred", "c64"])
+@pytest.mark.parametrize("body", EACH_OPCODE)
+def test_turns_give_what_the_evaluator_gives(body: str, kind: str) -> None:
+    """To the bit: reductions go from the first member to the last."""
+    opcode = "or" if kind == "pred" else "add"
+    own = f"own {{\n a = {kind}[] parameter(0)\n b = {kind}[] parameter(1)\n ROOT c = {kind}[] {opcode}(a, b)\n}}\n"
+    given = f"p = {kind}[6,5,4] parameter(0)\n q = {kind}[6,5,4] {'not(p)' if kind == 'pred' else 'add(p, p)'}\n "
+    text = program(given + body.replace("KIND", kind), 4).replace("ENTRY", own + "ENTRY")
+    executable = build(text)
+    takes_turns(executable)
+    rng = np.random.default_rng(0)
+    values = (rng.standard_normal((4, 6, 5, 4)) * 10).astype(dtype_of(kind))
+    for mine, theirs in zip(executable(values), build(text, "evaluate")(values), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_arrays_are_shared_by_threads(threads: int) -> None:
+    text = program(
+        "p = f32[300,1001] parameter(0)\n a = f32[300,1001] all-reduce(p), to_apply=sum\n "
+        "g = f32[300,3003] all-gather(p), dimensions={1}\n ROOT r = (f32[300,1001], f32[300,3003]) tuple(a, g)", 3
+    )  # fmt: skip
+    values = np.random.default_rng(0).standard_normal((3, 300, 1001)).astype(np.float32)
+    whole, gathered = compile_module(parse(text), threads=threads)(values)
+    np.testing.assert_array_equal(whole, np.stack([values[0] + values[1] + values[2]] * 3))
+    np.testing.assert_array_equal(gathered, np.stack([np.concatenate(values, axis=1)] * 3))
+
+
+COUNTING = """body {
+ s = (s32[], f32[2]) parameter(0)
+ n = s32[] get-tuple-element(s), index=0
+ v = f32[2] get-tuple-element(s), index=1
+ one = s32[] constant(1)
+ m = s32[] add(n, one)
+ t = f32[2] all-reduce(v), to_apply=sum, replica_groups={{0,1},{2,3}}
+ h = f32[] constant(0.5)
+ hs = f32[2] broadcast(h), dimensions={}
+ a = f32[2] multiply(t, hs)
+ w = f32[2] collective-permute(a), source_target_pairs={{0,1},{1,2},{2,3},{3,0}}
+ ROOT r = (s32[], f32[2]) tuple(m, w)
+}
+cond {
+ s = (s32[], f32[2]) parameter(0)
+ n = s32[] get-tuple-element(s), index=0
+ k = s32[] constant(9)
+ ROOT r = pred[] compare(n, k), direction=LT
+}
+"""
+COUNTED = program(
+    "z = s32[] constant(0)\n p = f32[2] parameter(0)\n t = (s32[], f32[2]) tuple(z, p)\n "
+    "w = (s32[], f32[2]) while(t), condition=cond, body=body\n ROOT r = f32[2] get-tuple-element(w), index=1", 4
+).replace("ENTRY", COUNTING + "ENTRY")  # fmt: skip
+
+
+def test_a_thousand_runs_in_several_threads() -> None:
+    """Two programs, whose runs are all over at once."""
+    programs = [build(COUNTED), build(program(P + "ROOT r = f32[2] all-reduce(p), to_apply=minus", 4))]
+    wanted = [each(FOUR)[0] for each in programs]
+    wrong = []
+
+    def work(number: int) -> None:
+        for turn in range(250):
+            one = (turn + number) % 2
+            if not np.array_equal(programs[one](FOUR)[0], wanted[one]):
+                wrong.append((number, turn))
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+    np.testing.assert_array_equal(wanted[0], build(COUNTED, "evaluate")(FOUR)[0])
+
+
+def test_runs_start_no_threads() -> None:
+    executable = build(COUNTED)
+    if not takes_turns(executable):
+        pytest.skip("devices have threads here")
+    started = []
+    before = threading.Thread.start
+    try:
+        threading.Thread.start = lambda self: started.append(self) or before(self)  # type: ignore[method-assign, func-returns-value]
+        executable(FOUR)
+    finally:
+        threading.Thread.start = before  # type: ignore[method-assign]
+    assert not started
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_of_a_process_in_the_midst_of_runs() -> None:
+    executable = build(COUNTED)
+    (wanted,) = executable(FOUR)
+    going = threading.Event()
+    busy = threading.Thread(target=lambda: [executable(FOUR) for _ in range(100_000) if not going.is_set()])
+    busy.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if np.array_equal(executable(FOUR)[0], wanted) else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        going.set()
+        busy.join()

@@ -113,7 +113,7 @@ step = each(lambda x: lax.scan(lambda c, _: (lax.psum(jnp.sin(c), "x") + x, None
 wanted = np.asarray(step(x))
 found = []
 def run():
-    for _ in range(5):
+    for _ in range(250):
         found.append(np.array_equal(np.asarray(step(x)), wanted))
 threads = [threading.Thread(target=run) for _ in range(4)]
 for thread in threads:
@@ -126,7 +126,7 @@ print(len(found), all(found))
 
 def test_more_devices_than_threads_and_runs_at_once() -> None:
     done = python(_HEAD + _TOGETHER, HLOTOOL_THREADS="1")
-    assert (done.stdout, done.stderr) == ("20 True\n", "")
+    assert (done.stdout, done.stderr) == ("1000 True\n", "")
 
 
 _CALLBACKS = """

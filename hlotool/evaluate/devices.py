@@ -1,6 +1,7 @@
 """Several devices that run one program: where they meet, wait for each other, and exchange arrays.
 
-Every device has a thread of its own (a lone one runs in the caller's).  A collective is a meeting of devices of a
+Every device has a thread of its own (a lone one runs in the caller's), unless native code lets them take turns
+(`hlotool.runtime.turns`).  A collective is a meeting of devices of a
 `World`, of which there are two kinds: all devices are threads of this process (`ThreadWorld`), or threads of several
 processes (`hlotool.devices.mpi`).  In a `ThreadWorld` the devices leave their operands, the last one computes the
 results of all in the order of the group, so that results depend neither on timing nor on who was last.  When every

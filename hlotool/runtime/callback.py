@@ -35,7 +35,7 @@ from hlotool.runtime.parts import part, python_function
 if TYPE_CHECKING:  # a warm run needs no evaluator
     from hlotool.evaluate.devices import Device
 
-__all__ = ["NAMES", "Shortcut", "current_device", "enter", "incomplete", "nested", "on_device", "symbols"]
+__all__ = ["NAMES", "Shortcut", "current_device", "enter", "incomplete", "nested", "on_device", "set_aside", "symbols"]
 
 NAMES = ("hlo_host", POLL)
 """Its functions that code calls."""
@@ -109,6 +109,12 @@ def incomplete() -> None:
 def symbols() -> dict[str, int]:
     """What to give `load` for code that calls Python or takes long."""
     return {name: _library().address(name) for name in NAMES}
+
+
+def set_aside(function: int) -> None:
+    """Have Python be called by a C function, ``i64 aside(ptr function, ptr first, ptr second)``, which calls what it is
+    given where Python can run: not everywhere where code runs that calls it (`hlotool.runtime.turns`)."""
+    ctypes.c_uint64.from_address(_library().address("hlo_aside_at")).value = function
 
 
 @once  # making a type of functions takes longer than a small program

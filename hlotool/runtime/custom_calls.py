@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,9 @@ from hlotool.ir.devices import is_collective
 from hlotool.ir.refusals import named
 from hlotool.runtime.callback import Shortcut, current_device, nested
 from hlotool.runtime.memory import empty
+
+if TYPE_CHECKING:
+    from hlotool.runtime.meetings import Meetings, Record
 
 __all__ = [
     "CallSite",
@@ -74,6 +77,10 @@ class Site:
         are, and are gone afterwards."""
         raise NotImplementedError
 
+    def meet_in(self, meetings: Meetings) -> bool:
+        """Whether this never waits for another device, or is native code from now on, as one of the `meetings`."""
+        return False
+
     def __call__(self, arguments: int) -> None:
         pointers = (ctypes.c_void_p * len(self._leaves)).from_address(arguments)
         arrays = [array_at(pointer, *leaf) for pointer, leaf in zip(pointers, self._leaves, strict=True)]
@@ -99,6 +106,9 @@ class CallSite(Site):
         self.call = call
         super().__init__(call.operands, call.outputs)
 
+    def meet_in(self, meetings: Meetings) -> bool:
+        return not is_registered(self.call.target)  # functions of others may do so
+
     def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
         if is_registered(self.call.target):  # somebody else's: it may keep them
             inputs = [_kept(array) for array in inputs]
@@ -108,7 +118,7 @@ class CallSite(Site):
 class HostSite(Site):
     """An instruction that the evaluator carries out, because it concerns other devices or the host."""
 
-    __slots__ = ("_contexts", "_others", "_shortcut", "instruction")
+    __slots__ = ("_contexts", "_others", "_record", "_shortcut", "instruction")
     needs_device: ClassVar[bool] = True
 
     def __init__(self, instruction: Instruction) -> None:
@@ -118,9 +128,16 @@ class HostSite(Site):
         self._others, self._contexts = parts[0], sum(parts[2:])  # around the results of what is started
         operands = [leaf for operand in instruction.operands for leaf in _arrays(operand.shape)]
         super().__init__(_described(operands), _described([*_arrays(instruction.shape)]))
+        self._record: Record | None = None
         self._shortcut = Shortcut(self) if is_collective(instruction.opcode) else None
         if self._shortcut is not None:
             self.address = self._shortcut.address
+
+    def meet_in(self, meetings: Meetings) -> bool:
+        self._record = meetings.add(self.instruction, self.address)
+        if self._record is not None:
+            self.address = self._record.address
+        return self._record is not None
 
     def __call__(self, arguments: int) -> None:
         device, short = current_device(), self._shortcut

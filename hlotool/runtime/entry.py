@@ -9,7 +9,6 @@ in the memory of a donated parameter is that very array.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -18,14 +17,24 @@ import numpy.typing as npt
 
 from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.ir import InputError
+from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime import fastcall
 from hlotool.runtime.callback import enter, incomplete
 from hlotool.runtime.memory import ALIGNMENT, aligned, empty
 
-__all__ = ["Entry", "check_apart", "check_donated", "check_input", "check_output"]
+__all__ = ["Entry", "Prepared", "check_apart", "check_donated", "check_input", "check_output"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Leaf: TypeAlias = tuple[np.dtype[Any], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run to be: the frame of an entry function, the results that it will have, and all memory that it uses."""
+
+    frame: npt.NDArray[np.uint64]
+    outputs: tuple[Array, ...]
+    buffers: tuple[Array | None, ...]
 
 
 class Entry:
@@ -159,20 +168,33 @@ class Entry:
 
     def _run_in_python(self, *inputs: Array) -> tuple[Array, ...]:
         """Call the code with inputs that fit, where no builtin can be made."""
-        outputs = tuple(
-            inputs[self.aliases[number]] if number in self.aliases else empty(shape, dtype)
-            for number, (dtype, shape) in enumerate(self.outputs)
-        )
+        outputs = self._results(inputs)
         self._call_code(inputs, outputs)
         return outputs
 
-    def _call_code(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def prepare(self, arrays: Sequence[object]) -> Prepared:
+        """All that a run takes; InputError when an argument does not fit."""
+        if len(arrays) != len(self.parameters):
+            raise InputError(f"expected {_count(len(self.parameters))}, got {len(arrays)}")
+        inputs = self._apart(self._inputs(arrays), ())
+        return self._prepared(inputs, self._results(inputs))
+
+    def _results(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        return tuple(
+            inputs[self.aliases[number]] if number in self.aliases else empty(shape, dtype)
+            for number, (dtype, shape) in enumerate(self.outputs)
+        )
+
+    def _prepared(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Prepared:
         arena = empty((self.arena_bytes,), np.uint8) if self.arena_bytes else None
         buffers = (*inputs, *outputs, arena, self._constants)
-        pointers = (None if buffer is None else buffer.ctypes.data for buffer in buffers)
-        frame = (ctypes.c_void_p * (len(buffers) + 2))(*pointers)
-        enter()(self.address, ctypes.addressof(frame))
-        if frame[len(buffers)] != COMPLETE:
+        pointers = (0 if buffer is None else buffer.ctypes.data for buffer in buffers)
+        return Prepared(np.array([*pointers, 0, 0], np.uint64), tuple(outputs), buffers)
+
+    def _call_code(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        prepared = self._prepared(inputs, outputs)
+        enter()(self.address, prepared.frame.ctypes.data)
+        if prepared.frame[-2] != COMPLETE:
             incomplete()
 
 

@@ -1,6 +1,7 @@
 """A program in memory, ready to be called with arrays, on one device or on several.
 
-The devices of a run are threads of this process, which all run the same code with arrays of their own.
+The devices of a run take turns in one thread, or are threads of this process; all run the same code with arrays of
+their own.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ if TYPE_CHECKING:  # what programs from the cache, or most, go without
     from hlotool.runtime.compilation import Compilation, Library
     from hlotool.runtime.custom_calls import Site
     from hlotool.runtime.lapack import NativeSite
+    from hlotool.runtime.meetings import Meetings
     from hlotool.runtime.recorder import Recorder
+    from hlotool.runtime.turns import Turns
 
 __all__ = ["Executable", "Memory", "link", "refuse_call"]
 
@@ -66,9 +69,10 @@ class Executable:
     """A compiled module.  Call it with one array per parameter leaf; it gives one array per root leaf.
 
     `run` does that on one device with nothing but arrays, as quickly as can be; `work` is one device's part in a run of
-    several, or with queues or a time limit (None where the backend knows no such things). `devices` is how many
-    there are in this process; where others are in other processes, `here` are their numbers and `new_world` makes
-    what they share in a run. `timeout` is how many seconds a run may take. `image` is all that `run` needs, for
+    several, or with queues or a time limit (None where the backend knows no such things); `together` is that of all
+    devices, where they can take turns. `devices` is how many there are in this process; where others are in other
+    processes, `here` are their numbers and `new_world` makes what they share in a run. `timeout` is how many seconds a
+    run may take. `image` is all that `run` needs, for
     another process; None where the code needs more of this one than memory and threads. `into` takes arguments and
     arrays for results, and writes results there without a copy (None where that is not possible). `entry` is the
     native function behind `run`, where nothing else happens between the two. `donated` maps results to the
@@ -90,6 +94,7 @@ class Executable:
     objects: tuple[bytes, ...] = ()
     image: Image | None = None
     work: Callable[[Device, Sequence[object]], Arrays] | None = None
+    together: Turns | None = None
     into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
     entry: Entry | None = None
     devices: int = 1
@@ -182,6 +187,8 @@ class Executable:
         from hlotool.evaluate.devices import ThreadWorld
 
         world = ThreadWorld(topology, feeds, self.timeout) if self.new_world is None else self.new_world(feeds)
+        if self.together is not None and isinstance(world, ThreadWorld):
+            return self.together(world, arrays)
         given = dict(zip(world.here, arrays, strict=True))
         return world.run(lambda device: work(device, given[device.number]))
 
@@ -278,8 +285,9 @@ def link(
     UnsupportedError names a custom call without a handler.
     """
     sites = _sites(program.host_calls)
-    symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
     devices = topology_of(module).devices
+    meetings = _meetings(topology_of(module), sites, threads) if devices > 1 and to_run else None
+    symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
     objects = tuple(units.finish(program.units, program.library))
     # Without the GIL other devices, and whoever waits for the end, have their turn.
     image = _image(program, objects, _takes_long(program, module) or devices > 1 or timeout is not None)
@@ -316,10 +324,30 @@ def link(
     return executable(
         run=alone if needs_device else call,
         image=image if not sites and timeout is None and recorder is None else None,
-        work=work,
+        work=work, together=_turns(entry, meetings),
         into=None if needs_device or devices > 1 else entry.run_into,
         entry=None if needs_device or devices > 1 else entry, recorder=recorder,
     )  # fmt: skip
+
+
+def _meetings(topology: Topology, sites: Sequence[Site | NativeSite], threads: int | None) -> Meetings | None:
+    """Where devices meet that take turns, if they can: then all `sites` are native code."""
+    from hlotool.runtime.turns import MOST, usable
+
+    if not usable() or topology.devices > MOST:
+        return None
+    from hlotool.runtime.meetings import Meetings
+
+    meetings = Meetings(topology, threads)
+    return meetings if all(site.meet_in(meetings) for site in sites) else None
+
+
+def _turns(entry: Entry, meetings: Meetings | None) -> Turns | None:
+    if meetings is None:
+        return None
+    from hlotool.runtime.turns import Turns
+
+    return Turns(entry, meetings)
 
 
 def _image(program: Program, objects: tuple[bytes, ...], releases_gil: bool) -> Image:

@@ -51,6 +51,10 @@ class NativeSite:
     address: int
     keep: tuple[object, ...] = field(repr=False)
 
+    def meet_in(self, meetings: object) -> bool:
+        """It never waits for another device."""
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class _Scratch:

@@ -54,6 +54,7 @@ def marshalled(executable: Executable, parameters: Sequence[Shape], outputs: Seq
         entry=None,
         image=None,
         work=None if inner is None else work,
+        together=None,
     )
 
 
@@ -80,7 +81,7 @@ def copied_to_donated(executable: Executable, aliases: Mapping[int, int]) -> Exe
         assert inner is not None
         return onto(lambda *own: inner(device, own))(*arrays)
 
-    return replace(executable, run=onto(executable.run), work=work, donated=dict(aliases))
+    return replace(executable, run=onto(executable.run), work=work, together=None, donated=dict(aliases))
 
 
 def is_plain(shape: Shape) -> bool:

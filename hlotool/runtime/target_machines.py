@@ -44,6 +44,7 @@ def _initialize() -> None:
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+    binding.initialize_native_asmparser()  # for assembly in LLVM IR
     for switch in SWITCHES:
         binding.set_option("hlotool", switch)
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from hlotool.devices.mpi.exchange import peers
-from hlotool.devices.mpi.fold import fold, folds
 from hlotool.devices.mpi.groups import Group
 from hlotool.devices.mpi.script import Place, Running, Script
 from hlotool.devices.mpi.types import Reduction, reduction_of
@@ -26,6 +25,7 @@ from hlotool.evaluate.values import AnyArray
 from hlotool.ir import Instruction, Shape, dtype_of
 from hlotool.ir.devices import Topology
 from hlotool.lazy_dataclass import dataclass
+from hlotool.runtime.fold import fold, folds
 
 __all__ = ["Repeated", "repeated"]
 

@@ -96,7 +96,7 @@ class Script:
             self._going = 0
 
     def fold(self, to: Place, places: Sequence[Place], count: int, function: tuple[int, Library]) -> None:
-        """`function` is one of `hlotool.devices.mpi.fold`."""
+        """`function` is one of `hlotool.runtime.fold`."""
         address, library = function
         self.words += [_FOLD, *to, count, address, len(places), *(word for place in places for word in place)]
         self.kept.append(library)

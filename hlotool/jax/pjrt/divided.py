@@ -47,7 +47,7 @@ class Divided:
     def __init__(self, executable: Executable, shardings: Shardings | None, text: Callable[[], bytes]) -> None:
         assert executable.work is not None  # no backend of ours is without
         module = executable.module
-        self._work, self._topology = executable.work, executable.topology
+        self._work, self._together, self._topology = executable.work, executable.together, executable.topology
         self._shardings = shardings
         self._are_arrays = [leaf.is_array for p in module.entry.parameters for leaf in p.shape.leaves()]
         self._shapes = [shape.dimensions for shape in executable.parameters]
@@ -57,6 +57,8 @@ class Divided:
     def run(self, arguments: Sequence[Sequence[Array]], arrays: Sequence[bool]) -> list[list[Array]]:
         """The results of every device, but for tokens, of the arguments of every device."""
         work, rows, world = self._work, [self._given(row) for row in arguments], ThreadWorld(self._topology)
+        if self._together is not None:
+            return [[*found] for found in self._together(world, rows)]
         if not self._meet:  # one after the other, each with the whole processor
             return [[*work(Device(world, number), row)] for number, row in enumerate(rows)]
         # The memory of arguments goes away when this is over.

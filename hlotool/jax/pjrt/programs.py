@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy.typing as npt
 
@@ -23,6 +23,9 @@ from hlotool.runtime.entry import Entry
 from hlotool.runtime.image import Image, load_image
 from hlotool.runtime.stored_programs import RECALLED, program_key, recall_program, remember_program
 
+if TYPE_CHECKING:
+    from hlotool.runtime.turns import Turns
+
 __all__ = ["Code", "Made", "Runner", "code_of_image", "key_of", "recall", "remember"]
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -30,7 +33,8 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Native code: `run` takes and gives arrays; `entry` is the function behind it, None where there is more to do.
+    """Native code: `run` takes and gives arrays; `entry` is the function behind it, None where there is more to do;
+    several devices run that in `turns`.
 
     `donated` maps results to the parameters in whose memory they are.
     """
@@ -40,6 +44,7 @@ class Code:
     donated: Mapping[int, int]
     arena_bytes: int
     code_bytes: int
+    turns: Turns | None = None
 
 
 class Runner(Protocol):

@@ -1,6 +1,7 @@
 ; From compiled code back into Python, and how an execution ends: see hlotool/runtime/callback.py.
 
 @hlo_look = external global i8
+@hlo_aside_at = global ptr null
 
 declare void @Py_DecRef(ptr)
 declare ptr @PyLong_FromVoidPtr(ptr)
@@ -23,6 +24,20 @@ record:
   %given = call i64 %function(ptr %start, ptr %table)
   ret i64 %given
 python:
+  %aside = load atomic ptr, ptr @hlo_aside_at monotonic, align 8
+  %here = icmp eq ptr %aside, null
+  br i1 %here, label %direct, label %elsewhere
+direct:
+  %said = call i64 @hlo_python(ptr %callable, ptr %table)
+  ret i64 %said
+elsewhere:
+  %told = call i64 %aside(ptr @hlo_python, ptr %callable, ptr %table)
+  ret i64 %told
+}
+
+; Call a Python object, on the stack of the thread.
+define internal i64 @hlo_python(ptr %callable, ptr %table) nounwind {
+entry:
   %state = call i32 @PyGILState_Ensure()
   %number = call ptr @PyLong_FromVoidPtr(ptr %table)
   %none = icmp eq ptr %number, null
@@ -36,7 +51,7 @@ done:
   call void @Py_DecRef(ptr %result)
   br label %leave
 leave:
-  %status = phi i64 [ 0, %python ], [ 0, %call ], [ ${COMPLETE}, %done ]
+  %status = phi i64 [ 0, %entry ], [ 0, %call ], [ ${COMPLETE}, %done ]
   call void @PyGILState_Release(i32 %state)
   ret i64 %status
 }

@@ -1,10 +1,11 @@
 ; Execution: see hlotool/jax/pjrt/native.py, and objects.ll for what objects are.  A loaded executable is these words:
 ;
 ;   0 parameters  1 results  2 entry function  3 arena bytes  4 constants  5 Python's function for whatever is unusual
-;   6 device  7 memory  8 rows of parameters: type, bytes, and 0: read, 1: a result's memory, 3: given up
+;   6 device  7 addresses of the memories of all devices  8 rows of parameters: type, bytes, and 0: read, 1: a result's memory, 3: given up
 ;   9 rows of results: type, rank, dimensions, bytes, the parameter that holds it or -1
 ;   10 is there an entry function?  11 runs  12 nanoseconds of all of them  13 replicas  14 partitions
-;   15 references  16 the next one in the list of those without references
+;   15 references  16 the next one in the list of those without references  17 devices
+;   18 the record of a function that runs the frames of several devices, or 0 (hlotool/runtime/turns.py)
 
 @failed = external global i8
 @KeyboardInterrupt = external global i8
@@ -208,43 +209,11 @@ done:
   ret void
 }
 
-define ptr @LoadedExecutable_Execute(ptr %args) nounwind noinline optnone {
+; Claim or share the arguments of a device, make its results and the arena, and fill its frame: 0.  Otherwise nothing is
+; left of all that, and it is -1 where something is unusual, else how many bytes there were no memory for.
+define internal i64 @prepare(ptr %executable, ptr %arguments, ptr %frame) nounwind noinline optnone {
 entry:
-  %executable_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__executable}
-  %executable = load ptr, ptr %executable_at
-  %direct_at = getelementptr i64, ptr %executable, i64 10
-  %direct = load i64, ptr %direct_at
-  %devices_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__num_devices}
-  %devices = load i64, ptr %devices_at
-  %count_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__num_args}
-  %count = load i64, ptr %count_at
   %parameters = load i64, ptr %executable
-  %on_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__execute_device}
-  %on = load ptr, ptr %on_at
-  %options_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__options}
-  %options = load ptr, ptr %options_at
-  %kept_at = getelementptr i8, ptr %options, i64 ${ExecuteOptions__num_non_donatable_input_indices}
-  %kept = load i64, ptr %kept_at
-  %is_direct = icmp eq i64 %direct, 1
-  %one_device = icmp eq i64 %devices, 1
-  %right = icmp eq i64 %count, %parameters
-  %anywhere = icmp eq ptr %on, null
-  %all_donatable = icmp eq i64 %kept, 0
-  %a = and i1 %is_direct, %one_device
-  %b = and i1 %right, %anywhere
-  %c = and i1 %a, %b
-  %usual = and i1 %c, %all_donatable
-  br i1 %usual, label %begin, label %slow
-slow:
-  %slow_at = getelementptr i64, ptr %executable, i64 5
-  %function_slow = load ptr, ptr %slow_at
-  %answer = call ptr @python(ptr %function_slow, ptr %args)
-  %left = call ptr @settled(ptr %answer, i64 ${INTERRUPTED})
-  ret ptr %left
-begin:
-  %lists_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__argument_lists}
-  %lists = load ptr, ptr %lists_at
-  %arguments = load ptr, ptr %lists
   %results_at = getelementptr i64, ptr %executable, i64 1
   %results = load i64, ptr %results_at
   %rows_at = getelementptr i64, ptr %executable, i64 8
@@ -252,12 +221,10 @@ begin:
   %out_rows_at = getelementptr i64, ptr %executable, i64 9
   %out_rows = load ptr, ptr %out_rows_at
   %leaves = add i64 %parameters, %results
-  %slots = add i64 %leaves, 4
-  %frame = alloca ptr, i64 %slots, align 16
   %frame_out = getelementptr ptr, ptr %frame, i64 %parameters
   br label %each
 each:
-  %i = phi i64 [ 0, %begin ], [ %i_next, %got ]
+  %i = phi i64 [ 0, %entry ], [ %i_next, %got ]
   %i_more = icmp ult i64 %i, %parameters
   br i1 %i_more, label %argument, label %outputs
 argument:
@@ -309,7 +276,7 @@ give_back:
   br label %undo
 undo:
   call void @let_go(ptr %arguments, ptr %rows, i64 %i)
-  br label %slow
+  ret i64 -1
 got:
   %data_at = getelementptr i64, ptr %buffer, i64 3
   %data = load ptr, ptr %data_at
@@ -348,18 +315,18 @@ exhausted:
   %wanted = phi i64 [ %o_bytes, %fresh ], [ %arena_bytes, %reserve ]
   call void @drop_results(ptr %frame_out, ptr %out_rows, i64 %o)
   call void @let_go(ptr %arguments, ptr %rows, i64 %parameters)
-  %no_memory = call ptr @out_of_memory(i64 %wanted)
-  ret ptr %no_memory
+  %missing = or i64 %wanted, 1
+  ret i64 %missing
 arena:
   %arena_at = getelementptr i64, ptr %executable, i64 3
   %arena_bytes = load i64, ptr %arena_at
   %no_arena = icmp eq i64 %arena_bytes, 0
-  br i1 %no_arena, label %run, label %reserve
+  br i1 %no_arena, label %done, label %reserve
 reserve:
   %reserved = call ptr @hlo_malloc(ptr null, i64 %arena_bytes)
   %no_reserve = icmp eq ptr %reserved, null
-  br i1 %no_reserve, label %exhausted, label %run
-run:
+  br i1 %no_reserve, label %exhausted, label %done
+done:
   %base = phi ptr [ null, %arena ], [ %reserved, %reserve ]
   %base_at = getelementptr ptr, ptr %frame, i64 %leaves
   store ptr %base, ptr %base_at
@@ -371,41 +338,100 @@ run:
   %status_word = add i64 %leaves, 2
   %status_at = getelementptr ptr, ptr %frame, i64 %status_word
   store [2 x i64] zeroinitializer, ptr %status_at
-  %entry_at = getelementptr i64, ptr %executable, i64 2
-  %function = load ptr, ptr %entry_at
-  %started = call i64 @hlo_clock()
-  call void %function(ptr %frame)
-  %ended = call i64 @hlo_clock()
-  br i1 %no_arena, label %look, label %return_arena
-return_arena:
+  ret i64 0
+}
+
+; Give back the arena of a frame, if it has one.
+define internal void @end_arena(ptr %executable, ptr %frame) nounwind noinline optnone {
+entry:
+  %parameters = load i64, ptr %executable
+  %results_at = getelementptr i64, ptr %executable, i64 1
+  %results = load i64, ptr %results_at
+  %leaves = add i64 %parameters, %results
+  %base_at = getelementptr ptr, ptr %frame, i64 %leaves
+  %base = load ptr, ptr %base_at
+  %none = icmp eq ptr %base, null
+  br i1 %none, label %done, label %free
+free:
   call void @hlo_free(ptr null, ptr %base, i64 0)
-  br label %look
-look:
-  %status = load i64, ptr %status_at
-  %complete = icmp eq i64 %status, ${COMPLETE}
-  br i1 %complete, label %note, label %ended_early
-ended_early:
-  %error = call ptr @why()
-  %interrupted = icmp eq ptr %error, null
-  br i1 %interrupted, label %note, label %failure
-failure:
+  br label %done
+done:
+  ret void
+}
+
+; End the frames of the first `count` devices, whose results nobody gets, and let go of their arguments.
+define internal void @undo(ptr %executable, ptr %lists, ptr %frames, i64 %slots, i64 %count, i1 %with_arenas) nounwind noinline optnone {
+entry:
+  %parameters = load i64, ptr %executable
+  %results_at = getelementptr i64, ptr %executable, i64 1
+  %results = load i64, ptr %results_at
+  %rows_at = getelementptr i64, ptr %executable, i64 8
+  %rows = load ptr, ptr %rows_at
+  %out_rows_at = getelementptr i64, ptr %executable, i64 9
+  %out_rows = load ptr, ptr %out_rows_at
+  br label %each
+each:
+  %n = phi i64 [ 0, %entry ], [ %next, %gone ]
+  %more = icmp ult i64 %n, %count
+  br i1 %more, label %one, label %done
+one:
+  %slot = mul i64 %n, %slots
+  %frame = getelementptr ptr, ptr %frames, i64 %slot
+  br i1 %with_arenas, label %arena, label %rest
+arena:
+  call void @end_arena(ptr %executable, ptr %frame)
+  br label %rest
+rest:
+  %frame_out = getelementptr ptr, ptr %frame, i64 %parameters
   call void @drop_results(ptr %frame_out, ptr %out_rows, i64 %results)
+  %list_at = getelementptr ptr, ptr %lists, i64 %n
+  %arguments = load ptr, ptr %list_at
   call void @let_go(ptr %arguments, ptr %rows, i64 %parameters)
-  ret ptr %error
-note:
-  %took = sub i64 %ended, %started
-  %runs_at = getelementptr i64, ptr %executable, i64 11
-  %runs_before = atomicrmw add ptr %runs_at, i64 1 monotonic
-  %time_at = getelementptr i64, ptr %executable, i64 12
-  %time_before = atomicrmw add ptr %time_at, i64 %took monotonic
-  %out_lists_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__output_lists}
-  %out_lists = load ptr, ptr %out_lists_at
-  %out_list = load ptr, ptr %out_lists
-  %memory_at = getelementptr i64, ptr %executable, i64 7
-  %memory = load ptr, ptr %memory_at
+  br label %gone
+gone:
+  %next = add i64 %n, 1
+  br label %each
+done:
+  ret void
+}
+
+; Whether the frames of all devices say that their runs are complete.
+define internal i1 @complete(ptr %executable, ptr %frames, i64 %slots, i64 %count) nounwind noinline optnone {
+entry:
+  %last = sub i64 %slots, 2
+  br label %each
+each:
+  %n = phi i64 [ 0, %entry ], [ %next, %one ]
+  %more = icmp ult i64 %n, %count
+  br i1 %more, label %one, label %done
+one:
+  %slot = mul i64 %n, %slots
+  %word = add i64 %slot, %last
+  %status_at = getelementptr i64, ptr %frames, i64 %word
+  %status = load i64, ptr %status_at
+  %good = icmp eq i64 %status, ${COMPLETE}
+  %next = add i64 %n, 1
+  br i1 %good, label %each, label %bad
+bad:
+  ret i1 false
+done:
+  ret i1 true
+}
+
+; Buffers for the results of a device, and what becomes of its arguments.
+define internal void @hand_over(ptr %executable, ptr %arguments, ptr %frame, ptr %out_list, ptr %memory) nounwind noinline optnone {
+entry:
+  %parameters = load i64, ptr %executable
+  %results_at = getelementptr i64, ptr %executable, i64 1
+  %results = load i64, ptr %results_at
+  %rows_at = getelementptr i64, ptr %executable, i64 8
+  %rows = load ptr, ptr %rows_at
+  %out_rows_at = getelementptr i64, ptr %executable, i64 9
+  %out_rows = load ptr, ptr %out_rows_at
+  %frame_out = getelementptr ptr, ptr %frame, i64 %parameters
   br label %wrap
 wrap:
-  %w = phi i64 [ 0, %note ], [ %w_next, %wrapped ]
+  %w = phi i64 [ 0, %entry ], [ %w_next, %wrapped ]
   %w_more = icmp ult i64 %w, %results
   br i1 %w_more, label %result, label %after
 result:
@@ -446,7 +472,7 @@ wrapped:
 after:
   %k = phi i64 [ 0, %wrap ], [ %k_next, %settled ]
   %k_more = icmp ult i64 %k, %parameters
-  br i1 %k_more, label %settle, label %tell
+  br i1 %k_more, label %settle, label %done
 settle:
   %k_row = mul i64 %k, 3
   %k_mode_word = add i64 %k_row, 2
@@ -473,14 +499,155 @@ delete:
 settled:
   %k_next = add i64 %k, 1
   br label %after
-tell:
+done:
+  ret void
+}
+
+define ptr @LoadedExecutable_Execute(ptr %args) nounwind noinline optnone {
+entry:
+  %executable_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__executable}
+  %executable = load ptr, ptr %executable_at
+  %direct_at = getelementptr i64, ptr %executable, i64 10
+  %direct = load i64, ptr %direct_at
+  %devices_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__num_devices}
+  %devices = load i64, ptr %devices_at
+  %count_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__num_args}
+  %count = load i64, ptr %count_at
+  %parameters = load i64, ptr %executable
+  %on_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__execute_device}
+  %on = load ptr, ptr %on_at
+  %options_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__options}
+  %options = load ptr, ptr %options_at
+  %kept_at = getelementptr i8, ptr %options, i64 ${ExecuteOptions__num_non_donatable_input_indices}
+  %kept = load i64, ptr %kept_at
+  %is_direct = icmp eq i64 %direct, 1
+  %for_at = getelementptr i64, ptr %executable, i64 17
+  %for = load i64, ptr %for_at
+  %so_many = icmp eq i64 %devices, %for
+  %right = icmp eq i64 %count, %parameters
+  %anywhere = icmp eq ptr %on, null
+  %all_donatable = icmp eq i64 %kept, 0
+  %a = and i1 %is_direct, %so_many
+  %b = and i1 %right, %anywhere
+  %c = and i1 %a, %b
+  %usual = and i1 %c, %all_donatable
+  br i1 %usual, label %begin, label %slow
+slow:
+  %slow_at = getelementptr i64, ptr %executable, i64 5
+  %function_slow = load ptr, ptr %slow_at
+  %answer = call ptr @python(ptr %function_slow, ptr %args)
+  %left = call ptr @settled(ptr %answer, i64 ${INTERRUPTED})
+  ret ptr %left
+begin:
+  %lists_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__argument_lists}
+  %lists = load ptr, ptr %lists_at
+  %results_at = getelementptr i64, ptr %executable, i64 1
+  %results = load i64, ptr %results_at
+  %leaves = add i64 %parameters, %results
+  %slots = add i64 %leaves, 4
+  %all_slots = mul i64 %slots, %devices
+  %frames = alloca ptr, i64 %all_slots, align 16
+  br label %each
+each:
+  %p = phi i64 [ 0, %begin ], [ %p_next, %prepared ]
+  %p_more = icmp ult i64 %p, %devices
+  br i1 %p_more, label %device, label %run
+device:
+  %p_list_at = getelementptr ptr, ptr %lists, i64 %p
+  %p_arguments = load ptr, ptr %p_list_at
+  %p_slot = mul i64 %p, %slots
+  %p_frame = getelementptr ptr, ptr %frames, i64 %p_slot
+  %problem = call i64 @prepare(ptr %executable, ptr %p_arguments, ptr %p_frame)
+  %fine = icmp eq i64 %problem, 0
+  br i1 %fine, label %prepared, label %take_back
+prepared:
+  %p_next = add i64 %p, 1
+  br label %each
+take_back:
+  call void @undo(ptr %executable, ptr %lists, ptr %frames, i64 %slots, i64 %p, i1 true)
+  %unusual = icmp eq i64 %problem, -1
+  br i1 %unusual, label %slow, label %exhausted
+exhausted:
+  %no_memory = call ptr @out_of_memory(i64 %problem)
+  ret ptr %no_memory
+run:
+  %group_at = getelementptr i64, ptr %executable, i64 18
+  %group = load ptr, ptr %group_at
+  %single = icmp eq ptr %group, null
+  %started = call i64 @hlo_clock()
+  br i1 %single, label %alone, label %together
+alone:
+  %entry_at = getelementptr i64, ptr %executable, i64 2
+  %function = load ptr, ptr %entry_at
+  call void %function(ptr %frames)
+  br label %ran
+together:
+  %group_function = load ptr, ptr %group
+  %accepted = call i64 %group_function(ptr %group, ptr %frames, i64 %slots)
+  %refused = icmp eq i64 %accepted, 0
+  br i1 %refused, label %return_all, label %ran
+return_all:
+  call void @undo(ptr %executable, ptr %lists, ptr %frames, i64 %slots, i64 %devices, i1 true)
+  br label %slow
+ran:
+  %ended = call i64 @hlo_clock()
+  br label %arenas
+arenas:
+  %r = phi i64 [ 0, %ran ], [ %r_next, %arena ]
+  %r_more = icmp ult i64 %r, %devices
+  br i1 %r_more, label %arena, label %look
+arena:
+  %r_slot = mul i64 %r, %slots
+  %r_frame = getelementptr ptr, ptr %frames, i64 %r_slot
+  call void @end_arena(ptr %executable, ptr %r_frame)
+  %r_next = add i64 %r, 1
+  br label %arenas
+look:
+  %complete = call i1 @complete(ptr %executable, ptr %frames, i64 %slots, i64 %devices)
+  br i1 %complete, label %note, label %ended_early
+ended_early:
+  %error = call ptr @why()
+  %interrupted = icmp eq ptr %error, null
+  br i1 %interrupted, label %note, label %failure
+failure:
+  call void @undo(ptr %executable, ptr %lists, ptr %frames, i64 %slots, i64 %devices, i1 false)
+  ret ptr %error
+note:
+  %took = sub i64 %ended, %started
+  %runs_at = getelementptr i64, ptr %executable, i64 11
+  %runs_before = atomicrmw add ptr %runs_at, i64 1 monotonic
+  %time_at = getelementptr i64, ptr %executable, i64 12
+  %time_before = atomicrmw add ptr %time_at, i64 %took monotonic
+  %out_lists_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__output_lists}
+  %out_lists = load ptr, ptr %out_lists_at
+  %memories_at = getelementptr i64, ptr %executable, i64 7
+  %memories = load ptr, ptr %memories_at
   %events_at = getelementptr i8, ptr %args, i64 ${LoadedExecutable_Execute__device_complete_events}
   %events = load ptr, ptr %events_at
   %unasked = icmp eq ptr %events, null
-  br i1 %unasked, label %finish, label %event
+  br label %wrap
+wrap:
+  %w = phi i64 [ 0, %note ], [ %w_next, %wrapped ]
+  %w_more = icmp ult i64 %w, %devices
+  br i1 %w_more, label %give, label %finish
+give:
+  %w_list_at = getelementptr ptr, ptr %lists, i64 %w
+  %w_arguments = load ptr, ptr %w_list_at
+  %w_slot = mul i64 %w, %slots
+  %w_frame = getelementptr ptr, ptr %frames, i64 %w_slot
+  %w_out_at = getelementptr ptr, ptr %out_lists, i64 %w
+  %w_out = load ptr, ptr %w_out_at
+  %w_memory_at = getelementptr ptr, ptr %memories, i64 %w
+  %w_memory = load ptr, ptr %w_memory_at
+  call void @hand_over(ptr %executable, ptr %w_arguments, ptr %w_frame, ptr %w_out, ptr %w_memory)
+  br i1 %unasked, label %wrapped, label %event
 event:
-  store ptr @ready, ptr %events
-  br label %finish
+  %event_at = getelementptr ptr, ptr %events, i64 %w
+  store ptr @ready, ptr %event_at
+  br label %wrapped
+wrapped:
+  %w_next = add i64 %w, 1
+  br label %wrap
 finish:
   ret ptr null
 }
