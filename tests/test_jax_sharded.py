@@ -196,3 +196,18 @@ def test_refusals_name_what_and_where() -> None:
     line = next(line for line in done.stderr.splitlines() if line.startswith("hlotool:"))
     assert "somebody_elses" in line
     assert "jaxlib runs it" in line
+
+
+_SHOWN = """
+grid = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
+for spec in (P("x"), P("y", "x"), P(("y", "x"))):
+    step = jax.jit(lambda x: x * 2, out_shardings=NamedSharding(grid, spec))
+    print(step.lower(jax.ShapeDtypeStruct((8, 8), np.float32)).compile().input_shardings[0][0])
+"""
+
+
+def test_shardings_are_shown_as_stock_jax_shows_them() -> None:
+    """Devices that are a transposed iota, as one."""
+    done, stock = python(_HEAD + _SHOWN), python(_HEAD + _SHOWN, JAX_PLATFORMS="cpu")
+    assert done.stdout.count("<=[") == 3, done.stderr
+    assert done.stdout == stock.stdout
