@@ -206,6 +206,22 @@ for spec in (P("x"), P("y", "x"), P(("y", "x"))):
 """
 
 
+_SOME_ARE_FREE = """
+cut, whole = NamedSharding(mesh, P("x")), NamedSharding(mesh, P())
+for left in (whole, cut):
+    for out in ((None, left), (left, None)):
+        print([r.sharding.spec for r in jax.jit(lambda x: (x + 1, x * 2), out_shardings=out)(x)])
+pinned = jax.jit(lambda x: (lax.with_sharding_constraint(x, whole), x * 2), out_shardings=(None, cut))
+print([r.sharding.spec for r in pinned(x)], jax.jit(lambda x: lax.with_sharding_constraint(x, whole))(x).sharding.spec)
+"""
+
+
+def test_results_that_are_left_to_the_compiler_beside_others() -> None:
+    done, stock = python(_HEAD + _SOME_ARE_FREE), python(_HEAD + _SOME_ARE_FREE, JAX_PLATFORMS="cpu")
+    assert done.stdout.count("'x'") == 7, done.stderr
+    assert done.stdout == stock.stdout
+
+
 def test_shardings_are_shown_as_stock_jax_shows_them() -> None:
     """Devices that are a transposed iota, as one."""
     done, stock = python(_HEAD + _SHOWN), python(_HEAD + _SHOWN, JAX_PLATFORMS="cpu")
