@@ -206,6 +206,17 @@ for spec in (P("x"), P("y", "x"), P(("y", "x"))):
 """
 
 
+def test_axes_of_any_name() -> None:
+    """JAX calls the axis of a pmap that has no name of its own after an object's address, in angle brackets."""
+    text = (
+        "for name in ('<axis 0x7f>', 'a]', '{b', 'c=1, \\'d'):\n"
+        "    print(float(jax.pmap(lambda x: lax.psum(x, name), name)(np.arange(8.0))[3]))\n"
+        "print(float(jax.pmap(lambda x: x + 1)(np.arange(8.0))[3]))"
+    )
+    done = python(_HEAD + text)
+    assert done.stdout == "28.0\n" * 4 + "4.0\n", done.stderr
+
+
 _SOME_ARE_FREE = """
 cut, whole = NamedSharding(mesh, P("x")), NamedSharding(mesh, P())
 for left in (whole, cut):
