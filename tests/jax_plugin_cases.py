@@ -376,6 +376,9 @@ def one_compiled_text() -> None:
     memory = compiled.memory_analysis()
     assert memory.argument_size_in_bytes == X.nbytes
     assert memory.output_size_in_bytes == 36
+    assert compiled.cost_analysis()["bytes accessedout{}"] == 36
+    two = jax.jit(lambda x: (x + 1, x.sum())).lower(X).compile()
+    assert two.memory_analysis().output_size_in_bytes == X.nbytes + 4 + 2 * 8  # and their addresses, as XLA counts
     same(compiled(X), np.sin(X) @ X.T)
 
 

@@ -196,3 +196,45 @@ def test_refusals_name_what_and_where() -> None:
     line = next(line for line in done.stderr.splitlines() if line.startswith("hlotool:"))
     assert "somebody_elses" in line
     assert "jaxlib runs it" in line
+
+
+_SHOWN = """
+grid = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
+for spec in (P("x"), P("y", "x"), P(("y", "x"))):
+    step = jax.jit(lambda x: x * 2, out_shardings=NamedSharding(grid, spec))
+    print(step.lower(jax.ShapeDtypeStruct((8, 8), np.float32)).compile().input_shardings[0][0])
+"""
+
+
+def test_axes_of_any_name() -> None:
+    """JAX calls the axis of a pmap that has no name of its own after an object's address, in angle brackets."""
+    text = (
+        "for name in ('<axis 0x7f>', 'a]', '{b', 'c=1, \\'d'):\n"
+        "    print(float(jax.pmap(lambda x: lax.psum(x, name), name)(np.arange(8.0))[3]))\n"
+        "print(float(jax.pmap(lambda x: x + 1)(np.arange(8.0))[3]))"
+    )
+    done = python(_HEAD + text)
+    assert done.stdout == "28.0\n" * 4 + "4.0\n", done.stderr
+
+
+_SOME_ARE_FREE = """
+cut, whole = NamedSharding(mesh, P("x")), NamedSharding(mesh, P())
+for left in (whole, cut):
+    for out in ((None, left), (left, None)):
+        print([r.sharding.spec for r in jax.jit(lambda x: (x + 1, x * 2), out_shardings=out)(x)])
+pinned = jax.jit(lambda x: (lax.with_sharding_constraint(x, whole), x * 2), out_shardings=(None, cut))
+print([r.sharding.spec for r in pinned(x)], jax.jit(lambda x: lax.with_sharding_constraint(x, whole))(x).sharding.spec)
+"""
+
+
+def test_results_that_are_left_to_the_compiler_beside_others() -> None:
+    done, stock = python(_HEAD + _SOME_ARE_FREE), python(_HEAD + _SOME_ARE_FREE, JAX_PLATFORMS="cpu")
+    assert done.stdout.count("'x'") == 7, done.stderr
+    assert done.stdout == stock.stdout
+
+
+def test_shardings_are_shown_as_stock_jax_shows_them() -> None:
+    """Devices that are a transposed iota, as one."""
+    done, stock = python(_HEAD + _SHOWN), python(_HEAD + _SHOWN, JAX_PLATFORMS="cpu")
+    assert done.stdout.count("<=[") == 3, done.stderr
+    assert done.stdout == stock.stdout

@@ -21,6 +21,7 @@ from hlotool.ir.sharding import (
     tile,
     unreduced,
 )
+from hlotool.ir.sharding_sdy import read_axis_names, read_meshes, read_sdy_values
 from hlotool.ir.sharding_text import sharding_errors
 
 _ONE = [
@@ -162,3 +163,15 @@ def test_every_transposed_iota_is_found(drawn: tuple[list[int], list[int]]) -> N
     text = iota_text(devices)
     assert text is not None
     assert parse_sharding(f"{{devices=[{count}]{text}}}") == tile((count,), devices)
+
+
+def test_axes_whose_names_have_brackets() -> None:
+    """As those of JAX's pmap."""
+    meshes = read_meshes('{mesh = #sdy.mesh<["<axis 0x7f>"=4, "b]}"=2], device_ids=[1,0,2,3,4,5,6,7]>}')
+    assert meshes["mesh"].axes == (("<axis 0x7f>", 4), ("b]}", 2))
+    text = '#sdy.sharding_per_value<[<@mesh, [{"<axis 0x7f>"}, {"b]}", ?}]>, <mesh<["<q>"=2]>, [{}, {"<q>"}]>]>'
+    first, second = read_sdy_values(text, meshes)
+    assert first.dimensions == [[("<axis 0x7f>", 1, 4)], [("b]}", 1, 2)]]
+    assert first.open_dimensions == (1,)
+    assert second.dimensions == [[], [("<q>", 1, 2)]]
+    assert read_axis_names('#sdy<manual_axes{"<a>", "y"}>') == ["<a>", "y"]

@@ -31,7 +31,7 @@ from hlotool.ir.sharding_text import (
 from hlotool.lazy_dataclass import dataclass
 
 __all__ = [
-    "Sharding", "ShardingValueError", "along_axes", "iota_text", "manual", "maximal", "normalised",
+    "Sharding", "ShardingValueError", "along_axes", "iota_of", "iota_text", "manual", "maximal", "normalised",
     "parse_sharding", "print_sharding", "replicated", "sharding_of_axes", "tile", "unreduced",
 ]  # fmt: skip
 
@@ -284,8 +284,8 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def iota_text(devices: tuple[int, ...]) -> str | None:
-    """``<=[2,4]T(1,0)`` for devices that are a transposed iota, None for others.
+def iota_of(devices: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The sizes and the order of a transposed iota that devices are, ``[2,4]T(1,0)``; None for others.
 
     The list is a nest of loops over strides, innermost first; it is an iota transposed where these strides are, sorted,
     the products of the smaller sizes.
@@ -293,7 +293,7 @@ def iota_text(devices: tuple[int, ...]) -> str | None:
     count = len(devices)
     numbers = np.array(devices, np.int64)
     if count < 2 or numbers[0] != 0:
-        return "<=[1]" if devices == (0,) else None
+        return ((1,), (0,)) if devices == (0,) else None
     loops: list[tuple[int, int]] = []  # stride and size
     done = 1
     while done < count:
@@ -308,10 +308,17 @@ def iota_text(devices: tuple[int, ...]) -> str | None:
         done *= size
     loops.reverse()  # outermost first
     by_stride = sorted(range(len(loops)), key=lambda n: -loops[n][0])
-    sizes = [loops[n][1] for n in by_stride]
-    order = [by_stride.index(n) for n in range(len(loops))]
+    sizes = tuple(loops[n][1] for n in by_stride)
+    order = tuple(by_stride.index(n) for n in range(len(loops)))
     if not np.array_equal(np.arange(count).reshape(sizes).transpose(order).reshape(-1), numbers):
         return None
-    if order == [*range(len(order))]:
-        return f"<=[{count}]"
-    return f"<=[{_listed(sizes)}]T({_listed(order)})"
+    return ((count,), (0,)) if order == (*range(len(order)),) else (sizes, order)
+
+
+def iota_text(devices: tuple[int, ...]) -> str | None:
+    """``<=[2,4]T(1,0)`` for devices that are a transposed iota, None for others."""
+    found = iota_of(devices)
+    if found is None:
+        return None
+    sizes, order = found
+    return f"<=[{_listed(sizes)}]" + (f"T({_listed(order)})" if len(order) > 1 else "")

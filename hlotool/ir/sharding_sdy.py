@@ -13,16 +13,25 @@ from hlotool.ir.sharding_axes import Mesh, Piece, ReadAxes, ShardingValueError
 
 __all__ = ["read_axis_names", "read_mesh", "read_meshes", "read_sdy", "read_sdy_values"]
 
-_AXIS = re.compile(r'"((?:[^"\\]|\\.)*)"\s*=\s*(\d{1,12})')
+_QUOTED = r'"(?:[^"\\]|\\.)*"'  # names may have brackets in them: JAX calls the axis of a pmap "<axis 0x7f..>"
+
+
+def _within(brackets: str) -> str:
+    """What may stand in some brackets: all else, and names."""
+    return rf'(?:{_QUOTED}|[^{re.escape(brackets)}"])*'
+
+
+_AXIS = re.compile(rf"({_QUOTED})\s*=\s*(\d{{1,12}})")
 _IDS = re.compile(r"device_ids\s*=\s*\[([^\[\]]*)\]")
-_NAMED_MESH = re.compile(r"([\w$.\-]+)\s*=\s*#sdy\.mesh<([^<>]*)>")
-_DIMENSION = re.compile(r"\{([^{}]*)\}")
-_PART = re.compile(r'"((?:[^"\\]|\\.)*)"(?:\s*:\s*\((\d{1,12})\)\s*(\d{1,12}))?')
+_NAMED_MESH = re.compile(rf"([\w$.\-]+)\s*=\s*#sdy\.mesh<({_within('<>')})>")
+_DIMENSIONS = re.compile(rf"\[({_within('[]')})\]")
+_DIMENSION = re.compile(rf"\{{({_within('{}')})\}}")
+_PART = re.compile(rf"({_QUOTED})(?:\s*:\s*\((\d{{1,12}})\)\s*(\d{{1,12}}))?")
 _MESH_NAME = re.compile(r"\s*<?\s*@([\w$.\-]+)\s*,")
-_OWN_MESH = re.compile(r"\s*<?\s*mesh<(.*?)>\s*,")
-_UNREDUCED = re.compile(r"unreduced\s*=\s*\{([^{}]*)\}")
-_VALUE = re.compile(r"<\s*(?:@[\w$.\-]+|mesh<[^<>]*>)\s*,[^<>]*>")
-_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_OWN_MESH = re.compile(rf"\s*<?\s*mesh<({_within('<>')})>\s*,")
+_UNREDUCED = re.compile(rf"unreduced\s*=\s*\{{({_within('{}')})\}}")
+_VALUE = re.compile(rf"<\s*(?:@[\w$.\-]+|mesh<{_within('<>')}>)\s*,{_within('<>')}>")
+_NAME = re.compile(_QUOTED)
 _MOST = 1 << 20
 
 
@@ -30,7 +39,7 @@ def read_mesh(text: str) -> Mesh:
     """``<["x"=2, "y"=4], device_ids=[...]>``."""
     ids = _IDS.search(text)
     found = Mesh(
-        tuple((name, int(size)) for name, size in _AXIS.findall(text)),
+        tuple((name[1:-1], int(size)) for name, size in _AXIS.findall(text)),
         tuple(int(one) for one in ids.group(1).split(",") if one.strip()) if ids else None,
     )
     if any(size < 1 for _, size in found.axes) or found.size > _MOST:
@@ -49,12 +58,11 @@ def read_sdy(text: str, meshes: Mapping[str, Mesh]) -> ReadAxes:
     mesh = meshes.get(name.group(1)) if name else read_mesh(own.group(1)) if own else None
     if mesh is None:
         raise ShardingValueError(f"unknown mesh in the sharding {text[:60]}")
-    start = text.find("[", (name or own).end())  # type: ignore[union-attr]
-    end = text.find("]", start)
     if not mesh.axes and mesh.devices:
         return ReadAxes(device=mesh.devices[0])
-    rows = _DIMENSION.findall(text[start:end])
-    unreduced = _UNREDUCED.search(text, end)
+    written = _DIMENSIONS.search(text, (name or own).end())  # type: ignore[union-attr]
+    rows = _DIMENSION.findall(written.group(1)) if written else []
+    unreduced = _UNREDUCED.search(text, written.end() if written else 0)
     return ReadAxes(
         mesh=mesh,
         dimensions=[_pieces(row, mesh) for row in rows],
@@ -65,7 +73,8 @@ def read_sdy(text: str, meshes: Mapping[str, Mesh]) -> ReadAxes:
 
 def _pieces(row: str, mesh: Mesh) -> list[Piece]:
     return [
-        mesh.piece(axis, int(before or 1), int(size) if size else None) for axis, before, size in _PART.findall(row)
+        mesh.piece(axis[1:-1], int(before or 1), int(size) if size else None)
+        for axis, before, size in _PART.findall(row)
     ]
 
 
@@ -77,4 +86,4 @@ def read_sdy_values(text: str, meshes: Mapping[str, Mesh]) -> Iterator[ReadAxes]
 
 def read_axis_names(text: str) -> list[str]:
     """``#sdy<manual_axes{"x", "y"}>``."""
-    return _NAME.findall(text)
+    return [name[1:-1] for name in _NAME.findall(text)]

@@ -14,7 +14,7 @@ from hlotool.driver import optimise
 from hlotool.evaluate.devices import Device, ThreadWorld
 from hlotool.ir import HloError, Instruction, Module, Shape, UnsupportedError, Verbatim, clone_module
 from hlotool.ir.devices import is_collective
-from hlotool.ir.sharding import Sharding, parse_sharding, print_sharding, replicated
+from hlotool.ir.sharding import Sharding, iota_of, parse_sharding, print_sharding, replicated
 from hlotool.ir.sharding_axes import Mesh
 from hlotool.ir.verifier import check
 from hlotool.jax.pjrt.lowering import Options
@@ -180,6 +180,10 @@ def _proto(sharding: Sharding) -> bytes:
         return bytes(made.SerializeToString())
     made.type = kinds.OTHER
     made.tile_assignment_dimensions = [*sharding.grid]
-    made.tile_assignment_devices = [*sharding.devices]
+    iota = iota_of(sharding.devices)
+    if iota is None:
+        made.tile_assignment_devices = [*sharding.devices]
+    else:  # as XLA has them, and so JAX shows them
+        made.iota_reshape_dims, made.iota_transpose_perm = map(list, iota)
     made.last_tile_dims = [getattr(kinds, kind.upper()) for kind, _ in sharding.subgroups]
     return bytes(made.SerializeToString())

@@ -22,7 +22,7 @@ from hlotool.ir import Shape, dtype_of
 from hlotool.ir.collector import collector_paused, settle
 from hlotool.jax.pjrt.buffers import GONE, from_array, token
 from hlotool.jax.pjrt.client import CLIENTS, Client, Pinned, device_at, named_values
-from hlotool.jax.pjrt.fallback import check_options
+from hlotool.jax.pjrt.fallback import check_options, cost_of
 from hlotool.jax.pjrt.interface import Structure
 from hlotool.jax.pjrt.lowering import (
     FORM,
@@ -503,13 +503,7 @@ def _cost(arguments: Structure) -> None:
     loaded = loaded_at(arguments.executable)
 
     def make() -> tuple[int, ...]:
-        from hlotool.analysis.cost import ModuleCost
-        from hlotool.jax.pjrt.compiling import module_of
-
-        several = len(loaded.settings.devices) > 1  # XLA tells what each of them does
-        cost = ModuleCost(module_of(_optimized_proto(loaded) if several else loaded.proto)).total
-        values = {"flops": cost.flops, "transcendentals": cost.transcendentals, "bytes accessed": cost.bytes}
-        return named_values(loaded.pinned, {name: float(value) for name, value in values.items()})
+        return named_values(loaded.pinned, cost_of(_optimized_proto(loaded)))
 
     arguments.properties, arguments.num_properties = loaded.once("cost", make)
 
@@ -518,6 +512,8 @@ def _memory(arguments: Structure) -> None:
     loaded = loaded_at(arguments.executable)
     taken = sum(map(_bytes, loaded.made.parameters))
     given = sum(map(_bytes, loaded.made.outputs))
+    if len(loaded.made.outputs) > 1:
+        given += 8 * len(loaded.made.outputs)  # XLA has a table of their addresses
     compiled = loaded.made.code
     aliases = compiled.donated if compiled else {}
     shared = sum(_bytes(loaded.made.outputs[number]) for number in aliases)

@@ -16,7 +16,7 @@ from hlotool.jax.pjrt.lowering import Options, mlir_module_by_rows
 from hlotool.jax.pjrt.native import CODES
 from hlotool.jax.pjrt.table import PjrtError
 
-__all__ = ["Stock", "check_options", "compile_stock", "lowered_cost"]
+__all__ = ["Stock", "check_options", "compile_stock", "cost_of", "lowered_cost"]
 
 Array = npt.NDArray[Any]
 
@@ -118,6 +118,17 @@ def lowered_cost(computation: Any) -> dict[str, float]:
     from jaxlib import _jax
 
     return dict(_jax.hlo_module_cost_analysis(_client(1), computation.as_hlo_module()))
+
+
+def cost_of(proto: bytes) -> dict[str, float]:
+    """What jaxlib says that a program costs, of its serialized HloModuleProto."""
+    try:
+        from jaxlib._hlo import XlaComputation
+    except ImportError:  # before jaxlib 0.10
+        from jaxlib._jax import XlaComputation
+
+    with _errors_of_jaxlib():
+        return lowered_cost(XlaComputation(proto))
 
 
 _lock = threading.Lock()

@@ -17,6 +17,8 @@ __all__ = ["PARTITIONED", "Annotations", "unpartitioned", "written_shardings"]
 PARTITIONED = "partitioned"
 """The entry of a module's ``frontend_attributes`` that says that it is for one of many devices."""
 
+_TO_PARAMETERS = "allow_spmd_sharding_propagation_to_parameters"
+_TO_OUTPUT = "allow_spmd_sharding_propagation_to_output"
 _OPEN = re.compile(r"unspecified_dims=\[([\d,\s]*)\]")
 
 
@@ -29,6 +31,7 @@ class Annotations:
         self.hints: dict[int, Sharding] = {}
         self.opened: dict[int, tuple[int, ...]] = {}
         self.any = False
+        self._root, self._free = module.entry.root, _free_results(module)
         groups: dict[tuple[str, int], list[int]] = {}
         for computation in self.graph.computations:
             for one in computation:
@@ -46,14 +49,15 @@ class Annotations:
             if number.strip('"').isdigit():
                 members = groups.setdefault(("shardy", int(number.strip('"'))), [])
                 members += [self.graph.node(operand) for operand in one.operands]
-        for node, sharding in zip(self.graph.nodes(one), written_shardings(one), strict=False):
+        free = self._free if one is self._root else frozenset()
+        for number, (node, sharding) in enumerate(zip(self.graph.nodes(one), written_shardings(one), strict=False)):
             if sharding is None or not self.graph.shapes[node].is_array:
                 continue
             self.any = True
             if sharding.group is not None:
                 groups.setdefault(sharding.group, []).append(node)
-            if sharding.kind == "unknown":
-                continue
+            if sharding.kind == "unknown" or (number in free and sharding.kind == "replicated"):
+                continue  # beside results that are annotated all have to have something
             self.given.setdefault(node, sharding.bare())
             opened = _opened(one, sharding)
             if opened:
@@ -62,13 +66,20 @@ class Annotations:
     def _keep(self, module: Module) -> None:
         """Parameters and results that may not be changed."""
         entry = module.entry
-        rows = [("allow_spmd_sharding_propagation_to_parameters", entry.parameters)]
-        rows.append(("allow_spmd_sharding_propagation_to_output", [entry.root]))
+        rows = [(_TO_PARAMETERS, entry.parameters), (_TO_OUTPUT, [entry.root])]
         for key, values in rows:
             nodes = [node for one in values for node in self.graph.nodes(one)]
             for node, allowed in zip(nodes, _flags(module, key, len(nodes)), strict=True):
                 if not allowed and self.graph.shapes[node].is_array:
                     self.given.setdefault(node, replicated())
+
+
+def _free_results(module: Module) -> frozenset[int]:
+    """The leaves of a tuple of results that propagation may change."""
+    if module.entry.root.opcode != "tuple":
+        return frozenset()
+    flags = _flags(module, _TO_OUTPUT, len([*module.entry.root.shape.leaves()]))
+    return frozenset(number for number, free in enumerate(flags) if free)
 
 
 def _flags(module: Module, key: str, count: int) -> list[bool]:
