@@ -174,6 +174,52 @@ def test_the_sign_of_what_is_flushed_is_zero(kind: str) -> None:
             assert np.signbit(signs[:-1]).tolist() == [False, True] * 3
 
 
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v2"])
+@pytest.mark.parametrize("kind", ["f32", "f64", "bf16"])
+def test_what_needs_no_rounding_keeps_subnormal_numbers(kind: str, cpu: str) -> None:
+    """Remainders and conversions that keep the exponent, whatever stands beside a number; as in XLA."""
+    least = float(ml_dtypes.finfo(dtype_of(kind)).tiny)
+    edges = np.array([*(np.array([0, 0.01, 0.3, 0.99, 1, 1.5, 3, 2.0**24, 2.0**30]) * least), 1.5, 1e30, np.inf])
+    edges = np.concatenate([edges, -edges]).astype(dtype_of(kind))
+    x, y = (values.ravel() for values in np.meshgrid(edges, edges))
+    size, others = x.size, {"f32": ("bf16", "f64", "c64"), "bf16": ("f32", "c64"), "f64": ("f32", "c128")}[kind]
+    lines = [f"v{n} = {other}[{size}] convert(x)" for n, other in enumerate(others)]
+    lines += [f"s = {kind}[{size}] sine(x)\nt = {kind}[{size}] tan(x)\nr = {kind}[{size}] remainder(x, y)"]
+    names = [f"v{n}" for n in range(len(others))] + ["s", "t", "r"]
+    module = hlotool.parse(
+        f"ENTRY e {{\nx = {kind}[{size}] parameter(0)\ny = {kind}[{size}] parameter(1)\n" + "\n".join(lines)
+        + f"\nROOT all = tuple({', '.join(names)})\n}}"
+    )  # fmt: skip
+    got = hlotool.compile(module, cpu=cpu, flush_denormals=True)(x, y)
+    want = hlotool.compile(module, "evaluate", flush_denormals=True)(x, y)
+    for name, mine, other in zip(names, got, want, strict=True):
+        if name in "st":  # in the evaluator another library's, so that not all digits are the same
+            tiny = np.abs(x.astype(float)) < 2 * least
+            mine, other = mine[tiny], other[tiny]
+        np.testing.assert_array_equal(mine.astype(complex), other.astype(complex), err_msg=name)
+    with np.errstate(invalid="ignore"):
+        divisor = np.where(np.abs(y.astype(float)) < least, 0, y.astype(float))
+        exact = np.fmod(x.astype(np.float64), divisor).astype(x.dtype)
+    np.testing.assert_array_equal(got[-1].astype(float), exact.astype(float))
+
+
+@pytest.mark.parametrize("kind", ["f4e2m1fn", "f8e5m2", "f16", "f32", "f64"])
+def test_of_two_zeros_the_first_is_the_larger_and_the_smaller(kind: str) -> None:
+    """Whatever LLVM knows of the numbers: those of f4e2m1fn are no NaN, and are compared in either order then."""
+    size = 40
+    module = hlotool.parse(f"""ENTRY e {{
+      low = {kind}[] parameter(0)
+      high = {kind}[] parameter(1)
+      x = {kind}[{size}] parameter(2)
+      ROOT r = {kind}[{size}] clamp(low, x, high)
+    }}""")
+    x = np.where(np.arange(size) % 3 == 0, -0.0, 0.0).astype(dtype_of(kind))
+    ends = [np.asarray(end, x.dtype) for end in (-0.0, 0.0)]
+    for low, high in (ends, ends[::-1]):
+        (got,) = hlotool.compile(module)(low, high, x)
+        assert got.tobytes() == x.tobytes()
+
+
 _SORTED = """less {{
   a = {kind}[] parameter(0)
   b = {kind}[] parameter(1)

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_schemas import check_json
 from models import model, models
-from semantics.check import run_class
+from semantics.check import Setting, run_class
 from semantics.sample import CLASSES
 from semantics.sample import FAMILIES as OPCODES
 from survey_nvptx import amd_object, assembled, ptx, same_bits, undefined
@@ -58,7 +58,8 @@ PTXAS = next((str(found) for folder in _FOLDERS for found in Path(folder).glob("
 
 @pytest.mark.parametrize(("opcode", "name"), CELLS)
 def test_grids_and_evaluator_agree(opcode: str, name: str) -> None:
-    failure = run_class(opcode, name, seed=CELLS.index((opcode, name)), examples=20, backend="nvptx:emulate")
+    grids = Setting(backend="nvptx:emulate")
+    failure = run_class(opcode, name, seed=CELLS.index((opcode, name)), examples=20, setting=grids)
     assert failure is None, str(failure)
 
 

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import semantics.families_contraction  # registers the families
-from semantics.check import draw, run_cells
+from semantics.check import Setting, draw, run_cells
 from semantics.sample import CLASSES, FAMILIES, class_of
 from semantics.values import Array
 from semantics.xla_oracle import missing, run_xla
@@ -46,7 +46,7 @@ def test_all_element_types(opcode: str, kind: str) -> None:
 def test_other_machines(machine: Any, name: str, opcode: str) -> None:
     for seed in (3, 4):
         kind = Random(f"{name} {opcode} {seed}").choice(CLASSES[name])
-        failure = run_cells([(FAMILIES[opcode][0], kind)] * 2, seed, rounds=2, machine=machine)
+        failure = run_cells([(FAMILIES[opcode][0], kind)] * 2, seed, rounds=2, setting=Setting(machine))
         assert failure is None, str(failure)
 
 

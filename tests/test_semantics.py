@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 import semantics.families  # noqa: F401
-from semantics.check import run_class
+from semantics.check import Setting, run_class
 from semantics.sample import CLASSES, FAMILIES, TYPES, Sample
 
 from hlotool.ir import HloError
@@ -38,6 +38,21 @@ def test_every_opcode_has_a_family() -> None:
 @pytest.mark.parametrize(("opcode", "name"), CELLS)
 def test_native_code_and_evaluator_agree(opcode: str, name: str) -> None:
     failure = run_class(opcode, name, seed=CELLS.index((opcode, name)), examples=200)
+    assert failure is None, str(failure)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "name"),
+    [("abs", "complex"), ("clamp", "complex"), ("convert", "float"), ("divide", "float"), ("reduce", "float")],
+)
+def test_they_flush_the_same_numbers(opcode: str, name: str) -> None:
+    failure = run_class(opcode, name, seed=7, examples=20, setting=Setting(flush_denormals=True))
+    assert failure is None, str(failure)
+
+
+@pytest.mark.parametrize("opcode", ["clamp", "dot", "gather", "reduce-window", "scatter"])
+def test_parameters_and_results_lie_in_any_order(opcode: str) -> None:
+    failure = run_class(opcode, "float", seed=3, examples=20, setting=Setting(laid_out=True))
     assert failure is None, str(failure)
 
 

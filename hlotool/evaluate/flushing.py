@@ -1,7 +1,9 @@
 """Arithmetic that takes subnormal numbers for zeros: what native code does with the processor's flags set.
 
 It concerns f32, f64 and bf16 (whose numbers f32 holds), and the parts of complex numbers.  Narrower floats are computed
-in f32, where theirs are normal.  Instructions that only move, choose or reinterpret values leave them as they are.
+in f32, where theirs are normal.  Instructions that only move, choose or reinterpret values leave them as they are; so
+do conversions between types with the same exponents, and remainders, which need no rounding (but a subnormal divisor
+is a zero).
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from hlotool.evaluate.combiner import combiners_of
 from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.values import AnyArray, Operands, Value
-from hlotool.ir import OPCODES, Instruction, dtype_of
+from hlotool.ir import OPCODES, Instruction, dtype_of, element_type
 
 __all__ = ["computes", "flushing"]
 
@@ -27,6 +30,8 @@ _KEEP = frozenset(
         "stochastic-convert",
     ]
 )  # fmt: skip
+_KEEP_COMPLEX = _KEEP - {"abs"}
+_EXPONENTS = {"bf16": 8, "f32": 8, "c64": 8, "f64": 11, "c128": 11}
 _GROUPS = frozenset(["dot", "elementwise", "linalg", "reduction"])
 
 
@@ -34,13 +39,23 @@ def computes(instruction: Instruction) -> bool:
     """Whether an instruction computes with floats, as against moving them."""
     row = OPCODES[instruction.opcode]
     exact = instruction.attributes.get("type") == "TOTALORDER"  # which compares bits
-    return row.group in _GROUPS and instruction.opcode not in _KEEP and not exact
+    if instruction.opcode == "convert":
+        source, target = (_EXPONENTS.get(i.shape.element_type) for i in (instruction.operands[0], instruction))
+        exact = source == target
+    called = instruction.attributes.get("to_apply") or instruction.attributes.get("scatter")
+    if called is not None and combiners_of(called) is None:
+        return False  # the instructions in there flush, if they compute
+    is_complex = any(o.shape.is_array and element_type(o.shape.element_type).is_complex for o in instruction.operands)
+    keep = _KEEP_COMPLEX if is_complex else _KEEP
+    return row.group in _GROUPS and instruction.opcode not in keep and not exact
 
 
 def flushing(rule: Rule) -> Rule:
     """`rule` on operands without subnormal numbers, and its result without them."""
 
     def flushed(instruction: Instruction, operands: Operands, context: Context) -> Value:
+        if instruction.opcode == "remainder":
+            return rule(instruction, [operands[0], _flush(operands[1])], context)
         return _flush(rule(instruction, [_flush(operand) for operand in operands], context))
 
     return flushed

@@ -1,10 +1,12 @@
 """Runs examples of every opcode on every type, many more than the test suite: ``python -m semantics --examples 20000``.
 
     cd tests && python -m semantics [--examples N] [--opcode RE] [--type RE] [--seed N] [--jobs N] [--json FILE]
+                                    [--cpu CPU] [--flush-denormals] [--layouts]
 
-Each opcode gets N examples on each class of its types.  A failure is shown with its module and arguments and the
-command that makes it again.  The JSON result has the number of examples, and of failures, by opcode and type.
-Exit status 1 when something failed.
+Each opcode gets N examples on each class of its types; code is for CPU and flushes denormals where that is asked for,
+and with ``--layouts`` parameters and results lie in memory in any order of dimensions.  A failure is shown with its
+module and arguments and the command that makes it again.  The JSON result has the number of examples, and of failures,
+by opcode and type.  Exit status 1 when something failed.
 """
 
 from __future__ import annotations
@@ -28,8 +30,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--cpu", default="")
+    parser.add_argument("--flush-denormals", action="store_true")
+    parser.add_argument("--layouts", action="store_true")
     options = parser.parse_args()
-    work = list(batches(options.examples, options.opcode, options.type, options.seed))
+    setting = options.cpu, options.flush_denormals, options.layouts
+    work = list(batches(options.examples, options.opcode, options.type, options.seed, setting))
     tried: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
     start = time.monotonic()

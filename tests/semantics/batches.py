@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import semantics.families  # noqa: F401
-from semantics.check import Cell, groups_of, run_cells
+from hlotool.codegen.machine import named
+from semantics.check import Cell, Setting, groups_of, run_cells
 from semantics.sample import CLASSES, FAMILIES
 
 __all__ = ["ROUNDS", "Batch", "batches"]
@@ -24,18 +25,26 @@ class Batch:
     name: str
     seed: int
     cells: tuple[tuple[int, str], ...]
+    setting: tuple[str, bool, bool] = ("", False, False)  # --cpu, --flush-denormals, --layouts
 
     def run(self) -> str:
         """What failed; empty when nothing did."""
         cells: list[Cell] = [(FAMILIES[self.opcode][number], kind) for number, kind in self.cells]
-        return str(run_cells(cells, self.seed, ROUNDS) or "")
+        cpu, flush, laid_out = self.setting
+        setting = Setting(named(cpu) if cpu else None, flush_denormals=flush, laid_out=laid_out)
+        return str(run_cells(cells, self.seed, ROUNDS, setting) or "")
 
     def again(self) -> str:
         kinds = "|".join(sorted({kind for _, kind in self.cells}))
-        return f"python -m semantics --opcode '{self.opcode}' --type '{kinds}' --seed {self.seed} --examples 1"
+        cpu, flush, laid_out = self.setting
+        options = f" --cpu {cpu}" * bool(cpu) + " --flush-denormals" * flush + " --layouts" * laid_out
+        where = f"--opcode '{self.opcode}' --type '{kinds}' --seed {self.seed}"
+        return f"python -m semantics {where} --examples 1{options}"
 
 
-def batches(examples: int, opcodes: str, types: str, seed: int) -> Iterator[Batch]:
+def batches(
+    examples: int, opcodes: str, types: str, seed: int, setting: tuple[str, bool, bool] = ("", False, False)
+) -> Iterator[Batch]:
     """Enough modules for `examples` of each opcode on each class of types."""
     for opcode in FAMILIES:
         if not re.fullmatch(opcodes, opcode):
@@ -49,4 +58,4 @@ def batches(examples: int, opcodes: str, types: str, seed: int) -> Iterator[Batc
             for number in range(-(-examples // (size * ROUNDS)) if size else 0):
                 for cells in filter(None, asked):
                     places = ((next(n for n, f in enumerate(families) if f is way), kind) for way, kind in cells)
-                    yield Batch(opcode, name, seed + number, tuple(places))
+                    yield Batch(opcode, name, seed + number, tuple(places), setting)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 from hlotool.codegen.machine import Machine
@@ -16,7 +17,8 @@ from hlotool.evaluate.bounds import Bounded
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.truth import truth
 from hlotool.harness.compare import compare, compare_with_truth
-from hlotool.ir import Module, Shape, UnsupportedError
+from hlotool.ir import Layout, Module, Shape, UnsupportedError, dtype_of
+from hlotool.ir.builder import Builder
 from hlotool.ir.verifier import check as verify
 from hlotool.runtime.executable import Executable
 from hlotool.text.printer import print_module
@@ -24,7 +26,7 @@ from semantics.sample import CLASSES, FAMILIES, Family, Sample
 from semantics.units import distance
 from semantics.values import Array
 
-__all__ = ["Cell", "Failure", "draw", "groups_of", "judge", "run_cell", "run_cells", "run_class"]
+__all__ = ["Cell", "Failure", "Setting", "draw", "groups_of", "judge", "run_cell", "run_cells", "run_class"]
 
 Cell: TypeAlias = tuple[Family, str]
 """A way to try an opcode, and an element type."""
@@ -44,19 +46,32 @@ class Failure:
         return f"seed {self.seed}: {self.why}\n{self.text}\n{shown}"
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How native code is made: with `laid_out` parameters and results lie in memory in any order of dimensions."""
+
+    machine: Machine | None = None
+    backend: str = "cpu"
+    flush_denormals: bool = False
+    laid_out: bool = False
+
+
+USUAL = Setting()
+
+
 def run_cell(
-    family: Family, kind: str, seed: int, instructions: int = 5, rounds: int = 10, machine: Machine | None = None
+    family: Family, kind: str, seed: int, instructions: int = 5, rounds: int = 10, setting: Setting = USUAL
 ) -> Failure | None:
-    """One module of several instructions, compiled once (for `machine`, by default this one) and run on several rounds
-    of values: instructions x rounds examples.  A failure is narrowed down to one instruction where it can be."""
-    return run_cells([(family, kind)] * instructions, seed, rounds, machine)
+    """One module of several instructions, compiled once and run on several rounds of values: instructions x rounds
+    examples.  A failure is narrowed down to one instruction where it can be."""
+    return run_cells([(family, kind)] * instructions, seed, rounds, setting)
 
 
-def run_class(opcode: str, name: str, seed: int, examples: int = 200, backend: str = "cpu") -> Failure | None:
+def run_class(opcode: str, name: str, seed: int, examples: int = 200, setting: Setting = USUAL) -> Failure | None:
     """Modules with instructions of one opcode on all of its element types of a class, in all ways to try it."""
     groups = groups_of(opcode, name)
     rounds = -(-examples // sum(map(len, groups)))
-    return next(filter(None, (run_cells(cells, seed, rounds, backend=backend) for cells in groups)), None)
+    return next(filter(None, (run_cells(cells, seed, rounds, setting) for cells in groups)), None)
 
 
 def groups_of(opcode: str, name: str) -> list[list[Cell]]:
@@ -69,16 +84,14 @@ def groups_of(opcode: str, name: str) -> list[list[Cell]]:
     return list(groups.values())
 
 
-def run_cells(
-    cells: Sequence[Cell], seed: int, rounds: int, machine: Machine | None = None, backend: str = "cpu"
-) -> Failure | None:
+def run_cells(cells: Sequence[Cell], seed: int, rounds: int, setting: Setting = USUAL) -> Failure | None:
     """One module with an instruction for each cell; a failure is narrowed down to one where it can be."""
     numbered = list(enumerate(cells))
-    found = _attempt(numbered, seed, rounds, machine, backend)
+    found = _attempt(numbered, seed, rounds, setting)
     if found is None or len(cells) == 1:
         return found
     for one in numbered:
-        alone = _attempt([one], seed, rounds, machine, backend)
+        alone = _attempt([one], seed, rounds, setting)
         if alone is not None:
             return alone
     return found
@@ -101,31 +114,68 @@ def draw(cells: Sequence[tuple[int, Cell]], seed: int) -> Sample:
     return sample
 
 
-def _attempt(
-    cells: Sequence[tuple[int, Cell]], seed: int, rounds: int, machine: Machine | None, backend: str
-) -> Failure | None:
+def _attempt(cells: Sequence[tuple[int, Cell]], seed: int, rounds: int, setting: Setting) -> Failure | None:
     text, values = "", []
     try:
         sample = draw(cells, seed)
         module = sample.module
+        if setting.laid_out:
+            _lay_out(module, Random(seed))
         text = print_module(module)
         generator = np.random.default_rng([seed, cells[0][0]])
         ulps = _limits(sample, [cell for _, cell in cells])
         verify(module)
         pipeline = ("default", "none")[seed % 2]
-        executable = compile_module(module, backend, pipeline=pipeline, threads=1, machine=machine)
-        reference = compile_module(module, "evaluate")
+        flush = setting.flush_denormals
+        executable = compile_module(
+            module, setting.backend, pipeline=pipeline, threads=1, machine=setting.machine, flush_denormals=flush
+        )
+        reference = compile_module(module, "evaluate", flush_denormals=flush)
         for _ in range(rounds):
             rows = [sample.arguments(generator) for _ in range(executable.devices)]
             queue = sample.queued(generator)
             values = [array for row in (*rows, queue) for array in row]
-            bounds = _truth(module, rows, queue) if None in ulps else None
-            why = _difference(_run(executable, rows, queue), _run(reference, rows, queue), ulps, bounds)
+            bounds = _truth(module, rows, queue) if None in ulps and not flush else None
+            got, want = _run(executable, rows, queue), _run(reference, rows, queue)
+            if flush:
+                got, want = list(map(without_tiny, got)), list(map(without_tiny, want))
+            why = _difference(got, want, ulps, bounds)
             if why:
                 return Failure(seed, why, text, tuple(values))
     except Exception:
         return Failure(seed, traceback.format_exc(limit=-6), text, tuple(values))
     return None
+
+
+def without_tiny(array: Array) -> Array:
+    """Zeros for what is flushed, and for the smallest normal number: whether what rounds to it is flushed is open."""
+    if array.dtype.kind == "c":
+        made = np.empty_like(array)
+        made.real, made.imag = without_tiny(array.real), without_tiny(array.imag)
+        return made
+    if array.dtype not in (np.float32, np.float64, dtype_of("bf16")):
+        return array
+    limits = ml_dtypes.finfo(array.dtype)  # type: ignore[no-untyped-call]
+    most = array.dtype.type(float(limits.tiny) * (1 + 8 * float(limits.eps)))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(np.abs(array) <= most, array.dtype.type(0), array))
+
+
+def _lay_out(module: Module, rng: Random) -> None:
+    """Layouts for parameters and results other than row-major ones; nobody but a bitcast sees them."""
+    entry = module.entry
+    plain = [p for p in entry.parameters if p.shape.is_array and all(u.opcode != "bitcast" for u in p.users)]
+    for parameter in plain:
+        parameter.shape = parameter.shape.with_layout(any_layout(rng, parameter.shape.rank))
+    build = Builder(entry)
+    entry.root = build.tuple([
+        build.add("copy", r.shape.with_layout(any_layout(rng, r.shape.rank)), (r,)) if r.shape.is_array else r
+        for r in entry.root.operands
+    ])  # fmt: skip
+
+
+def any_layout(rng: Random, rank: int) -> Layout:
+    return Layout(tuple(rng.sample(range(rank), rank)))
 
 
 def _limits(sample: Sample, cells: Sequence[Cell]) -> list[float | None]:

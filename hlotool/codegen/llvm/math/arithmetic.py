@@ -29,13 +29,16 @@ def minimum(a: Vector, b: Vector) -> Vector:
 
 
 def _of_two(intrinsic: str, predicate: str, a: Vector, b: Vector) -> Vector:
-    """NaN if either is NaN; else `a` if it compares so with `b`, as zeros do: x86's instructions give the second one of
-    two zeros, those of others the one whose sign fits."""
-    chosen = b.call(intrinsic, a, flags="nsz")
+    """NaN if either is NaN; else `a` if it compares so with `b`, as zeros do.
+
+    x86's instructions choose so by themselves, as this comparison of theirs does; LLVM's intrinsics may have their
+    operands in any order.
+    """
     machine = a.f.unit.machine
     if machine is not None and machine.architecture == "x86_64":
-        return chosen
-    return where(a.compare(predicate, b), a, chosen)
+        chosen = where(b.compare({"oge": "ogt", "ole": "olt"}[predicate], a), b, a)
+        return where(b.isnan(), b, chosen)
+    return where(a.compare(predicate, b), a, b.call(intrinsic, a, flags="nsz"))
 
 
 def _may_equal_zero(x: Vector) -> bool:
@@ -82,7 +85,8 @@ def remainder(a: Vector, b: Vector) -> Vector:
 def _remainder_body(a: Vector, b: Vector) -> Vector:
     """a - trunc(a / b) b with one rounding is exact while the quotient fits the mantissa; else the C library.
 
-    The quotient may have been rounded up to the next integer, which one addition of the divisor mends.
+    The quotient may have been rounded up to the next integer, which one addition of the divisor mends.  Remainders need
+    no rounding, so that subnormal ones stay where denormals are flushed, too: tiny operands take the library then.
     """
     magnitude, divisor = a.fabs(), b.fabs()
     if a.element == "float":  # products of 24 and up to 28 bits are exact in double
@@ -97,6 +101,15 @@ def _remainder_body(a: Vector, b: Vector) -> Vector:
         limit = 2.0 ** mantissa_bits("double")
     result = where(divisor.compare("oeq", float("inf")) & magnitude.lt(float("inf")), magnitude, result)
     result = result.copysign(a)
-    large = quotient.ge(limit) & magnitude.lt(float("inf")) & divisor.gt(0.0)
-    (result,) = conditional(any_lane(large), lambda: (a.binary("frem", "srem", b),), result)
+    far = quotient.ge(limit) & magnitude.lt(float("inf")) & divisor.gt(0.0)
+    if flushes(a.f.unit):
+        normal, safe = (2.0**-126, 2.0**-100) if a.element == "float" else (2.0**-1022, 2.0**-900)
+        far = far | _is_between_zero_and(normal, magnitude) | _is_between_zero_and(safe, divisor)
+    (result,) = conditional(any_lane(far), lambda: (a.binary("frem", "srem", b),), result)
     return result
+
+
+def _is_between_zero_and(limit: float, magnitude: Vector) -> Vector:
+    """By its bits: subnormal numbers are some."""
+    most = magnitude.like(limit).bits()
+    return (magnitude.bits() - 1).compare("ult", most - 1)

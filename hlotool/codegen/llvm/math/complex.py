@@ -13,7 +13,7 @@ from math import pi
 from hlotool.codegen.llvm.control import conditional
 from hlotool.codegen.llvm.math import exp, hyperbolic, inverse, log, power, trig
 from hlotool.codegen.llvm.math.elements import Register, compute_element, is_complex, part_type, vector
-from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, exponent_bias, fma, outlined_many
+from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, exponent_bias, fma, outlined_many, signed_zero
 from hlotool.codegen.llvm.values import Vector, where
 from hlotool.ir.errors import UnsupportedError
 from hlotool.ir.types import ELEMENT_TYPES
@@ -229,7 +229,7 @@ def exponential(z: Pair) -> Pair:
     more = where(beyond, float.fromhex("0x1.d945df4f8ec8ep+1009"), a.like(1.0))
     not_finite = _not_finite(b)
     cos, sin = _cis(where(a.eq(-INFINITY) & not_finite, 0.0, b))
-    imaginary = where(b.eq(0.0), b, size * sin * more)
+    imaginary = where(b.eq(0.0), signed_zero(b), size * sin * more)
     return where(a.eq(INFINITY) & not_finite, INFINITY, size * cos * more), imaginary
 
 
@@ -317,8 +317,9 @@ def sine(z: Pair) -> Pair:
     cos, sin = _cis(a)
     real, imaginary = sin * hyperbolic.cosh(b), cos * hyperbolic.sinh(b)
     not_finite = _not_finite(a)
-    imaginary = where(not_finite & b.eq(0.0), b, where(not_finite & b.fabs().eq(INFINITY), INFINITY, imaginary))
-    return where(a.eq(0.0), a, real), imaginary
+    imaginary = where(not_finite & b.fabs().eq(INFINITY), INFINITY, imaginary)
+    imaginary = where(not_finite & b.eq(0.0), signed_zero(b), imaginary)
+    return where(a.eq(0.0), signed_zero(a), real), imaginary
 
 
 def cosine(z: Pair) -> Pair:
@@ -347,7 +348,7 @@ def hyperbolic_tangent(z: Pair) -> Pair:
     spoiled = where(size.eq(INFINITY), 0.0, sin * cos * 0.0)  # NaN where the angle is infinite or NaN
     real = where(far, a.like(1.0).copysign(a) + spoiled, real)
     imaginary = where(far, angle * decay * 4.0, imaginary)
-    return where(a.eq(0.0), a, real), where(b.eq(0.0), b, imaginary)
+    return where(a.eq(0.0), signed_zero(a), real), where(b.eq(0.0), signed_zero(b), imaginary)
 
 
 def logistic(z: Pair) -> Pair:
@@ -409,7 +410,7 @@ def inverse_sine(z: Pair) -> Pair:
     real = inverse.atan2(a, fma(under[0], over[0], -(under[1] * over[1])))
     imaginary = hyperbolic.asinh(fma(under[0], over[1], -(under[1] * over[0])))
     infinite, (c, d) = _infinite(z), _direction(z)
-    real = where(infinite, inverse.atan2(c, d.fabs()), where(a.eq(0.0), a, real))
+    real = where(infinite, inverse.atan2(c, d.fabs()), where(a.eq(0.0), signed_zero(a), real))
     return real, where(infinite, b.like(INFINITY).copysign(b), imaginary)
 
 

@@ -11,7 +11,7 @@ The polynomials are minimax fits (Remez exchange in extended precision).
 from __future__ import annotations
 
 from hlotool.codegen.llvm.control import Callee, begin_loop, conditional
-from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, fma, horner, outlined, product_error
+from hlotool.codegen.llvm.math.vector import any_lane, exact_fma, fma, horner, outlined, product_error, signed_zero
 from hlotool.codegen.llvm.values import Ptr, Struct, Vector, operand, where, zeros
 from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
@@ -146,7 +146,7 @@ def _sine(x: Vector, turn: int) -> Vector:
     odd = (quadrant & 1).ne(0)
     value = where(odd, cos, sin) + where(odd, cos_low, sin_low)
     flipped = (value.bits() ^ (quadrant & 2).shl(62)).as_float()
-    return flipped if turn else where(x.eq(0.0), x, flipped)
+    return flipped if turn else where(x.eq(0.0), signed_zero(x), flipped)
 
 
 def _tangent(x: Vector) -> Vector:
@@ -161,7 +161,7 @@ def _tangent(x: Vector) -> Vector:
     product = quotient * bottom
     over = (top - product) - product_error(quotient, bottom, product)
     value = fma(over + (top_low - quotient * bottom_low), inverse, quotient)
-    return where(x.eq(0.0), x, value)
+    return where(x.eq(0.0), signed_zero(x), value)
 
 
 def _normal(high: Vector, low: Vector) -> Pair:

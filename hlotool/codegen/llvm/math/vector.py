@@ -11,7 +11,7 @@ from hlotool.codegen.llvm.writer import LIBRARY, Function, Unit
 
 __all__ = [
     "any_lane", "exact_fma", "exponent_bias", "flushes", "fma", "horner", "keeps_excess", "mantissa_bits", "outlined",
-    "outlined_many", "product_error",
+    "outlined_many", "product_error", "signed_zero",
 ]  # fmt: skip
 
 
@@ -71,6 +71,11 @@ def keeps_excess(unit: Unit, element_type: str) -> bool:
 def flushes(unit: Unit) -> bool:
     """Whether arithmetic takes subnormal numbers for zeros."""
     return unit.machine is not None and unit.machine.numerics.flush_denormals
+
+
+def signed_zero(x: Vector) -> Vector:
+    """Zero with the sign of x: what a function gives that keeps zeros, also for what is flushed and compares equal."""
+    return x.like(0.0).copysign(x)
 
 
 def outlined(name: str, arguments: Sequence[Vector], body: Callable[..., Vector], cold: bool = False) -> Vector:
