@@ -176,6 +176,18 @@ def moving_along_a_divided_dimension() -> Any:
 
 
 @case
+def results_that_devices_do_not_divide() -> Any:
+    """Each of them all that its program gives, and as the compiler likes."""
+    x = put(numbers(8, 8), mesh(2, 4), "x", "y")
+    steps = (
+        lambda x: x[2:5, 1:6], lambda x: lax.dynamic_slice(x, (2, 1), (3, 5)), lambda x: x[1:], lambda x: x[:, ::3],
+        lambda x: jnp.pad(x, ((0, 1), (2, 0))), lambda x: lax.top_k(x, 3)[0], lambda x: x[jnp.array([0, 3, 5])],
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (1, 1), "VALID"), lambda x: x[:3] @ x[:, :5],
+    )  # fmt: skip
+    return [jax.jit(step)(x) for step in steps]
+
+
+@case
 def ordering_along_a_divided_dimension() -> Any:
     x = put(numbers(16, 4), mesh(8), "x")
     step = lambda x: (  # noqa: E731

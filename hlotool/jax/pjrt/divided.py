@@ -121,7 +121,7 @@ def _settle(module: Module, options: Options) -> None:
         for value in values:
             leaves = [*value.shape.leaves()]
             found = [_settled(*next(rows), leaf, meshes) for leaf in leaves]
-            if leaves and "sharding" in value.attributes:
+            if leaves:  # also where nothing is said, which the partitioner would decide without these limits
                 value.attributes["sharding"] = Verbatim(print_sharding(found if value.shape.is_tuple else found[0]))
 
 
