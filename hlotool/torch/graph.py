@@ -101,13 +101,11 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
                 captured.append(node.target)
             elif isinstance(value, fx.GraphModule):
                 env[node] = _subgraph(value)
-    checked: list[Instruction] = []
-    checks: list[str] = []
+    checks: list[tuple[Instruction, str]] = []
     for node in graph_module.graph.nodes:
         check = check_of(node)
         if check is not None:
-            checked.append(_truth(builder, env[check[0]]))
-            checks.append(check[1])
+            checks.append((_truth(builder, env[check[0]]), check[1]))
         elif node.op == "call_function":
             env[node] = _call(builder, node, env, strides)
             target = written(node)
@@ -115,7 +113,7 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
                 env[target] = env[node]
         elif node.op == "output":
             roots, results, changed = _results(builder, node, env, own)
-            entry.root = builder.tuple([*roots, *checked])
+            entry.root = builder.tuple([*roots, *(true for true, _ in checks)])
         elif node.op not in ("placeholder", "get_attr"):
             raise Refused(f"{node.op} {node.target}")
     module.remove(entry)
@@ -123,10 +121,8 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
     if changed:
         rows = (Aliasing((result,), number, (), "may-alias") for number, result in changed.items())
         module.attributes["input_output_alias"] = tuple(rows)
-    places = {result: number for number, result in changed.items()}
-    return Lowered(
-        module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places, tuple(checks)
-    )  # fmt: skip
+    places, said = {result: number for number, result in changed.items()}, tuple(words for _, words in checks)
+    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places, said)
 
 
 def _truth(builder: Builder, a: Instruction) -> Instruction:
