@@ -5,7 +5,7 @@
 Every rank runs the same tests of `test_devices` and `mpi_more`, in which programs of as many devices as they like are
 spread over the ranks that there are; what all devices give is brought together on all ranks, so that the tests see what
 they see elsewhere.  Rank 0 says how it went.  Tests of what fails are left out: processes do not go on together after
-that.
+that; so are those of devices in one process, which take turns, and of its threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hlotool.ir.devices import topology_of
 from hlotool.text.parser import parse
 
 FAILURES = ("error", "deadlock", "nobody_sends", "stopped", "refused", "need_another_end", "does_not", "can_be_given",
-            "late_run", "threads_end",
+            "late_run", "threads_end", "turns_give", "shared_by_threads", "several_threads", "no_threads", "a_child_of",
             "for_all_and_for_each", "queues_of_its_own", "infeed", "transfers_with_the_host")  # fmt: skip
 
 
