@@ -56,7 +56,7 @@ class Generator:
 
     def value(self, shape: Shape) -> Instruction:
         """An instruction of the shape (layouts aside): one that is there, or a new leaf."""
-        found = [i for i in self.computation if i.shape.compatible(shape)]
+        found = [i for i in self.computation if i.shape.compatible(shape) and _is_value(i)]
         if found and self.rng.random() < 0.8:
             return self.rng.choice(found)
         if self.computation is self.entry and self.rng.random() < 0.7:
@@ -152,10 +152,11 @@ def random_module(rng: Random, opcodes: Sequence[str] | None = None, size: int =
     made = Generator(rng, rng.choice(("m", "jit_f.1", "HloModule", "a-b_c")))
     for opcode in opcodes or [rng.choice(list(MAKERS)) for _ in range(size)]:
         MAKERS[opcode](made, opcode)
-    roots = [i for i in made.entry if not i.shape.is_tuple or i.opcode == "tuple"] or list(made.entry)
+    values = [i for i in made.entry if _is_value(i)]
+    roots = [i for i in values if not i.shape.is_tuple or i.opcode == "tuple"] or values
     chosen = [rng.choice(roots) for _ in range(rng.randrange(4))]
-    whole = rng.random() < 0.8 or not len(made.entry)
-    made.entry.root = made.add("tuple", chosen) if whole else rng.choice(list(made.entry))
+    whole = rng.random() < 0.8 or not values
+    made.entry.root = made.add("tuple", chosen) if whole else rng.choice(values)
     module = made.module
     module.add(made.entry, entry=True)
     if rng.random() < 0.3:
@@ -163,6 +164,11 @@ def random_module(rng: Random, opcodes: Sequence[str] | None = None, size: int =
     module.attributes.update(header(rng, module.entry))
     _separate_channels(module)
     return module
+
+
+def _is_value(instruction: Instruction) -> bool:
+    """Whether anybody may read it: what starts an asynchronous operation is for its end alone."""
+    return instruction.opcode not in ("send", "recv", "async-update") and not instruction.opcode.endswith("-start")
 
 
 def _separate_channels(module: Module) -> None:
@@ -715,7 +721,8 @@ def _all_gather(g: Generator, opcode: str) -> Instruction:
     opcode = opcode.replace("-done", "-start")
     called = g.reducer("f32") if opcode == "reduce-scatter" else None
     shape = tuple_shape([given, result]) if opcode.endswith("-start") else result
-    made = g.add(opcode, [operand], shape, dimensions=(0,), to_apply=called)
+    groups = ReplicaGroups(g.rng.choice(((), ((0, 1),), ((2, 1), (0, 3)))))  # by two
+    made = g.add(opcode, [operand], shape, dimensions=(0,), to_apply=called, replica_groups=groups)
     return g.add("all-gather-done", [made], result) if opcode.endswith("-start") else made
 
 
@@ -775,14 +782,24 @@ def _outfeed(g: Generator, opcode: str) -> Instruction:
 def _send(g: Generator, opcode: str) -> Instruction:
     operand = g.array()
     shape = tuple_shape([operand.shape, scalar("u32"), token()])
-    return g.add("send-done", [g.add("send", [operand, g.value(token())], shape)], token())
+    return _transfer_done(g, g.add("send", [operand, g.value(token())], shape), token())
+
+
+def _transfer_done(g: Generator, start: Instruction, shape: Shape) -> Instruction:
+    """The end of a transfer, which says the same of it as its beginning."""
+    done = g.add(f"{start.opcode}-done", [start], shape)
+    for name in ("channel_id", "is_host_transfer"):
+        done.attributes.pop(name, None)
+        if name in start.attributes:
+            done.attributes[name] = start.attributes[name]
+    return done
 
 
 @_makes("recv recv-done")
 def _recv(g: Generator, opcode: str) -> Instruction:
     data = any_shape(g.rng, TYPES)
     received = g.add("recv", [g.value(token())], tuple_shape([data, scalar("u32"), token()]))
-    return g.add("recv-done", [received], tuple_shape([data, token()]))
+    return _transfer_done(g, received, tuple_shape([data, token()]))
 
 
 # ---- dynamic sizes and custom calls

@@ -50,7 +50,7 @@ def random_layout(rng: Random, shape: Shape) -> Shape:
             pointer_type=rng.choice((None, None, "u8")),
             element_size_bits=rng.choice((0, 0, 4, 1)),
             memory_space=rng.choice((0, 1, 5)),
-            splits=rng.choice(((), (), ((0, (2, 4)),), ((0, (1,)), (1, (3,))))),
+            splits=rng.choice(((), (), ((0, (2, 4)),), ((0, (1,)), (1, (3,))))[: 2 + min(shape.rank, 2)]),
             dynamic_metadata_bytes=rng.choice((0, 0, 8)),
         )
     return shape.with_layout(layout)
