@@ -76,11 +76,9 @@ def _write(one: Instruction, propagation: Propagation, log: DecisionLog) -> bool
         return False
     before = one.attributes.get("sharding")
     given = [*written_shardings(one)]
-    if len(given) == len(found) and all(a == b for a, b in zip(given, found, strict=True)):
-        return False
-    if not log.allow():
-        return False
     rows = [sharding if sharding is not None else replicated() for sharding in found]
+    if given == rows or not log.allow():
+        return False
     for n, sharding in enumerate(given):
         if sharding is not None and n < len(rows):
             rows[n] = replace(rows[n], metadata=sharding.metadata)
