@@ -46,7 +46,7 @@ def _work(text: str) -> dict[str, int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_work_is_linear(kind: str) -> None:
     n = SIZES.get(kind, 24)
-    _work(KINDS[kind](2))  # what the first compilation does once
+    _work(KINDS[kind](n))  # what the first compilation does once
     one, two, four = (_work(KINDS[kind](size)) for size in (n, 2 * n, 4 * n))
     for stage in one:
         first, second = two[stage] - one[stage], four[stage] - two[stage]
