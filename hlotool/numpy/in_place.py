@@ -12,6 +12,7 @@ from hlotool.numpy.creation import arange, asarray
 from hlotool.numpy.elementwise import where as chosen
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.manipulation import ravel, reshape
+from hlotool.numpy.selecting import resize
 
 __all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
 
@@ -41,9 +42,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
         places = places % target.size if mode == "wrap" else places.clip(0, target.size - 1)
     values = ravel(asarray(v))
     if places.size and values.size:
-        flat = ravel(target)
-        new = values if values.size == places.size else values[numpy.arange(places.size) % values.size]
-        target[...] = reshape(flat.at[places].set(new), target.shape)
+        target[...] = reshape(ravel(target).at[places].set(resize(values, places.shape)), target.shape)
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
@@ -57,8 +56,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     """Assign to each element where `mask` is true what `values`, repeated in the shape of `a`, has there."""
     target, given = _target(a, "putmask"), ravel(asarray(values))
     if given.size:
-        repeated = given if given.size == target.size else given[numpy.arange(target.size) % given.size]
-        target[...] = chosen(reshape(asarray(mask), target.shape), reshape(repeated, target.shape), target)
+        target[...] = chosen(reshape(asarray(mask), target.shape), resize(given, target.shape), target)
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:

@@ -15,6 +15,7 @@ from hlotool.numpy.errors import value_error
 from hlotool.numpy.indexing import _flattened, _getitem
 from hlotool.numpy.manipulation import one_of, part, reshape, with_shape
 from hlotool.numpy.operation import convert, operation
+from hlotool.numpy.selecting import resize
 from hlotool.numpy.trace import active, apply
 
 __all__ = ["_Flat", "_viewed"]
@@ -88,11 +89,9 @@ class _Flat:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         elements = _flattened(self.base).copy()
-        places = elements[key].size
         given = _flattened(value if isinstance(value, Array) else concrete(value))
-        if given.size != places and given.size != 1:  # repeated, or cut off, as NumPy does
-            given = given[numpy.arange(places) % given.size] if given.size else given
-        elements[key] = given if given.size == places and given.size != 1 else given[0] if given.size else given
+        # Repeated, or cut off, as NumPy does.
+        elements[key] = resize(given, elements[key].shape) if given.size else given
         self.base[...] = reshape(elements, self.base.shape)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray[Any, Any]:
