@@ -38,10 +38,10 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 from torch_graphs import run_lowered
 
+from hlotool.torch.autograd import Passes
 from hlotool.torch.decompositions.table import decompositions
 from hlotool.torch.draws import REASON
 from hlotool.torch.dtypes import DTYPES
-from hlotool.torch.dynamo import compiler
 from hlotool.torch.record import clear, reports
 from hlotool.torch.refusal import Refused
 
@@ -176,11 +176,16 @@ def compiled(function: Any, tensors: list[Any], options: argparse.Namespace) -> 
         torch._dynamo.reset()
         own = torch.compile(function, backend="hlotool")
     else:
+        passes = Passes(str, len(tensors))
         own = aot_function(
-            function, compiler("forward"), compiler("backward"), decompositions=decompositions(),
+            function, passes.compiler("forward"), passes.compiler("backward"), decompositions=decompositions(),
             partition_fn=min_cut_rematerialization_partition,
         )  # fmt: skip
-    found = (with_gradients(own) if options.backward else own)(*tensors)
+    run = with_gradients(own) if options.backward else own
+    found = run(*tensors)
+    if options.dynamo and options.backward:  # the first call goes through AOTAutograd's own code
+        torch.manual_seed(0)
+        found = run(*tensors)
     fallbacks = [f for r in reports() for f in r.fallbacks if "not worth a call" not in f.reason]
     rows = [f for f in fallbacks if f.operation != "with_effects"]  # those raise errors, and compute nothing
     return found, "; ".join(f"{f.operation}: {f.reason}" for f in rows)

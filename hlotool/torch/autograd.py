@@ -1,0 +1,177 @@
+"""Compiled graphs with gradients as functions of PyTorch's autograd, without what AOTAutograd does around each call.
+
+AOTAutograd cuts a graph into a forward and a backward pass and calls them between checks and conversions for all that
+a graph may do: return views of its arguments, write to them, take and give tensors of other classes, keep sizes.
+That takes ten times as long as a small model's code.  Most graphs do none of it.  For these the two passes become one
+``torch.autograd.Function``, once both are compiled; the first call, and all calls within transformations of
+`torch.func`, go through AOTAutograd's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any, NoReturn
+
+import torch
+from torch import fx
+from torch._functorch._aot_autograd.schemas import SubclassCreationMeta
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._guards import TracingContext
+
+from hlotool.torch.call import is_transformed
+from hlotool.torch.program import Function, function_of_graph
+
+__all__ = ["Passes", "is_direct"]
+
+_NOTHING = (
+    "num_mutated_inp_runtime_indices", "num_outputs_aliased", "num_intermediate_bases", "num_symints_saved_for_bw",
+    "num_opaque_objects_saved_for_bw", "num_tensors_saved_with_no_vc_check", "num_backward_tokens",
+    "num_graphsafe_rng_states", "is_rng_op_functionalized", "grad_enabled_mutation", "dynamic_outputs", "tokens",
+    "act_input_indices", "indices_of_inputs_that_requires_grad_with_mutations_in_bw",
+)  # fmt: skip
+"""What AOTAutograd's `ViewAndMutationMeta` counts or lists that needs its own code, as far as a version has it."""
+
+
+class Passes:
+    """The compiled passes of one graph, which AOTAutograd gives to `compile_pass`: the backward one with or after the
+    first call."""
+
+    def __init__(self, name: Callable[[str], str], inputs: int) -> None:
+        """`name` names a pass of a kind, ``forward`` for example; `inputs` are how many values the graph is given."""
+        self._name, self._inputs = name, inputs
+        self._functions: dict[str, Function] = {}
+        self._graphs: dict[str, fx.GraphModule] = {}
+        self._metadata: Any = None
+        self._autocast = torch._C._is_any_autocast_enabled()
+
+    def compiler(self, kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
+        """What AOTAutograd calls with a graph of `kind`."""
+
+        def compile_pass(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+            if kind == "forward":
+                self._metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
+            function = self._functions[kind] = function_of_graph(graph_module, self._name(kind))
+            self._graphs[kind] = graph_module
+            boxed: Callable[..., Any] = make_boxed_func(function)
+            return boxed
+
+        return compile_pass
+
+    def function(self, complete: Callable[..., Any]) -> Callable[..., Any]:
+        """The graph as a function; `complete` is AOTAutograd's."""
+        if "forward" not in self._functions:
+            return complete
+        short: Callable[..., Any] | None = None
+
+        def call(*arguments: Any) -> Any:
+            nonlocal short
+            if short is None and "backward" in self._functions:
+                short = self._short() or complete
+            return complete(*arguments) if short is None or is_transformed() else short(*arguments)
+
+        return call
+
+    def _short(self) -> Callable[..., Any] | None:
+        """Both passes as one function; None where the graph needs more than that."""
+        metadata, forward, backward = self._metadata, self._graphs["forward"], self._graphs["backward"]
+        if metadata is None or any(getattr(metadata, name, None) for name in _NOTHING):
+            return None
+        metas = (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta, *metadata.subclass_tangent_meta)
+        infos = metadata.output_info
+        if any(isinstance(meta, SubclassCreationMeta) for meta in metas) or not all(
+            issubclass(info.raw_type, torch.Tensor) for info in infos
+        ):
+            return None
+        results, gradients = (list(graph.graph.output_node().args[0]) for graph in (forward, backward))
+        wanted = [number for number, info in enumerate(infos) if _needs_gradient(info)]
+        own, kept = results[: len(infos)], results[len(infos) :]
+        if (
+            _placeholders(forward) != self._inputs
+            or len(gradients) != self._inputs
+            or _placeholders(backward) != len(kept) + len(wanted)
+            or len(set(own)) < len(own)
+            or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in results)
+        ):
+            return None
+        return _joined(
+            self._functions["forward"], self._functions["backward"], len(infos), wanted,
+            [number for number, info in enumerate(infos) if not info.requires_grad],
+            tuple(getattr(metadata, "mutated_graph_handled_indices_seen_by_autograd", ())), self._autocast,
+        )  # fmt: skip
+
+
+def is_direct(function: Any) -> bool:
+    """Whether what made this tensor, ``tensor.grad_fn``, is a graph called in the short way."""
+    return getattr(type(function), "_forward_cls", None) is not None and hasattr(type(function)._forward_cls, "direct")
+
+
+def _needs_gradient(info: Any) -> bool:
+    """Whether the backward pass is given the gradient of an output."""
+    return bool(getattr(info, "requires_grad_for_backward", info.requires_grad))
+
+
+def _placeholders(graph_module: fx.GraphModule) -> int:
+    return sum(node.op == "placeholder" for node in graph_module.graph.nodes)
+
+
+def _joined(
+    forward: Function, backward: Function, count: int, wanted: Sequence[int], constant: Sequence[int],
+    written: Sequence[int], autocast: bool,
+) -> Callable[..., Any]:  # fmt: skip
+    """A function whose results are the first `count` of the forward pass; the others are for the backward pass.
+
+    That is given the gradients of the results `wanted`; results that are `constant` have none.  Arguments that are
+    `written` to are newer afterwards.  Where `autocast` is on the passes, which have its conversions, run without it.
+    """
+    plainly = torch._C._DisableAutocast if autocast else nullcontext
+
+    class CompiledFunction(torch.autograd.Function):  # type: ignore[misc]
+        direct = True
+
+        @staticmethod
+        def forward(ctx: Any, *arguments: Any) -> Any:
+            with plainly():
+                results = forward(*arguments)
+            ctx.save_for_backward(*[kept.detach() if kept._is_view() else kept for kept in results[count:]])
+            if constant:
+                ctx.mark_non_differentiable(*[results[number] for number in constant])
+            ctx._materialize_non_diff_grads = False
+            return tuple(results[:count])
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            if is_transformed():
+                raise RuntimeError("a compiled backward pass has no rules for torch.func: transform before compiling")
+            given = (*ctx.saved_tensors, *[gradients[number] for number in wanted])
+            if torch.is_grad_enabled():
+                # An argument that needs a gradient, so that gradients say that they come from somewhere.
+                return _Twice.apply(lambda: _run(given), torch.empty(0, requires_grad=True), *given)
+            return _run(given)
+
+    def _run(given: Sequence[Any]) -> tuple[Any, ...]:
+        with plainly():
+            return tuple(backward(*given))
+
+    # That of the class itself looks for transformations first.
+    apply: Callable[..., Any] = super(torch.autograd.Function, CompiledFunction).apply
+    if not written:
+        return apply
+
+    def call(*arguments: Any) -> Any:
+        torch.autograd.graph.increment_version([arguments[number] for number in written])
+        return apply(*arguments)
+
+    return call
+
+
+class _Twice(torch.autograd.Function):  # type: ignore[misc]
+    """Gradients of which no gradients can be computed."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable[[], tuple[Any, ...]], *arguments: Any) -> tuple[Any, ...]:
+        return run()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> NoReturn:
+        raise RuntimeError("torch.compile with aot_autograd does not currently support double backward")
