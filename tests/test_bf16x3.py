@@ -101,6 +101,24 @@ def test_groups_and_what_is_fetched_leave_every_bit(group: int, order: tuple[int
             np.testing.assert_array_equal(multiply(lhs, rhs, pieces, machine), usual)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("terms", [64, 128, 1024])
+@pytest.mark.parametrize("group", [1, 8])
+def test_pieces_of_panels_leave_every_bit(group: int, terms: int, order: tuple[int, int]) -> None:
+    """Sums wait in the result for the next piece; numbers without parts lie in some of the pieces."""
+    rng = np.random.default_rng(terms)
+    for m, n, k, strange in ((70, 32 * 17 - 5, 1100, 0), (33, 256, 129, 0), (600, 288, 1056, 0), (70, 300, 700, 3)):
+        lhs, rhs = rng.standard_normal((m, k), np.float32), in_order(rng.standard_normal((k, n), np.float32), order)
+        for _ in range(strange):
+            rhs[rng.integers(k), rng.integers(n)] = rng.choice(np.array([np.inf, 3e38, 1e-42], np.float32))
+        machine = replace(host(), choices=Choices(own_panels=1, split_group=group, terms=terms))
+        made = multiply(lhs, rhs, machine=machine)
+        check(made, lhs, rhs)
+        if not strange:
+            np.testing.assert_array_equal(made, multiply(lhs, rhs))
+        np.testing.assert_array_equal(multiply(lhs, rhs, 3, machine), made)
+
+
 def test_more_exact_than_f32_sums() -> None:
     rng = np.random.default_rng(0)
     lhs, rhs = rng.standard_normal((64, 512), np.float32), rng.standard_normal((512, 64), np.float32)
@@ -207,7 +225,11 @@ def programs() -> Sequence[tuple[str, Callable[[Any], list[Array]]]]:
       c = f32[320,96]{1,0} broadcast(s), dimensions={0}
       ROOT r = f32[320,96]{1,0} subtract(d, c)
     }"""
-    return [(relu, arrays((96, 80), (80, 200), (200,))), (rows, arrays((320, 64), (64, 96)))]
+    deep = relu.replace("80", "3000").replace("200", "288").replace("HloModule relu", "HloModule deep")
+    return [
+        (relu, arrays((96, 80), (80, 200), (200,))), (rows, arrays((320, 64), (64, 96))),
+        (deep, arrays((96, 3000), (3000, 288), (288,))),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("number", range(len(programs())))

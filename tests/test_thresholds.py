@@ -787,7 +787,12 @@ GENERATORS: dict[str, tuple[Generator, ...]] = {
     "codegen.cpu.products.rank_update.PANELS": (lambda n: few_pixels(9, 16 * n), lambda n: few_pixels(9, 8 * n)),
     "codegen.cpu.products.rank_update._FEWEST": (lambda n: few_pixels(9, 64 * n), lambda n: few_pixels(9, 32 * n)),
     "codegen.cpu.products.rank_update._MOST": (lambda n: few_pixels(9, 64 * n), lambda n: few_pixels(9, 32 * n)),
-    "codegen.cpu.products.dot._SPLIT_ROWS": (lambda n: product(n, 256, 260),),
+    "codegen.cpu.products.dot._SPLIT_ROWS": (lambda n: product(n, 256, 260), lambda n: product(n, 1200, 288)),
+    "codegen.cpu.products.dot._SPLIT_PANELS": (lambda n: product(520, 1100, 32 * 8 * n),),
+    "codegen.cpu.products.dot._SPLIT_CHUNKS": (
+        lambda n: product(520, 32 * n, 1400), lambda n: product(40, 192 * n, 288),
+    ),
+    "codegen.cpu.products.dot._SPLIT_BYTES": (lambda size: product(size // 128, 3000, 288),),
     "codegen.cpu.products.dot._ROWS_DEEP": (lambda n: product(n, 3000, 40), plain_products),
     "codegen.cpu.products.blocking.SHARED_ROWS": (plain_products, lambda n: product(n, 300, 300)),
     "codegen.cpu.products.blocking.SHARED_PANELS": (

@@ -71,9 +71,9 @@ class Split:
     """A copy of `lines` x `terms` f32 numbers, `line` and `term` bytes apart, to the parts of a left or right matrix.
 
     It is terms that lie side by side (`along`), or lines; with `panel` these lie in panels of 16, so many bytes apart.
-    There are such matrices for all of `outer`.  Each task makes `group` blocks, and notes the range of their numbers at
-    a place of its own.  If it is `called` by others they say where the blocks go: see `pack.CALLED`.  Blocks are `size`
-    bytes apart.  Numbers are fetched so many terms `ahead` of those that are split.
+    There are such matrices for all of `outer`.  Each task makes `group` blocks, or `piece` terms of these, and notes
+    the range of their numbers at a place of its own.  If it is `called` by others they say where blocks go: see
+    `pack.CALLED`.  Blocks are `size` bytes apart.  Numbers are fetched so many terms `ahead` of those that are split.
     """
 
     outer: tuple[Axis, ...]
@@ -88,6 +88,7 @@ class Split:
     ranges: Place
     panel: int
     group: int
+    piece: int
     called: bool
     size: int
     ahead: int
@@ -97,9 +98,14 @@ class Split:
         return -(-self.lines // LINES)
 
     @property
+    def pieces(self) -> int:
+        """Of each block."""
+        return -(-self.terms // self.piece)
+
+    @property
     def tasks(self) -> int:
         """How many ranges there will be."""
-        return -(-self.blocks // self.group) * math.prod(axis.extent for axis in self.outer)
+        return -(-self.blocks // self.group) * self.pieces * math.prod(axis.extent for axis in self.outer)
 
 
 def pays(multiplications: float, numbers: float) -> bool:
@@ -112,12 +118,14 @@ def emit_split(unit: Unit, name: str, split: Split) -> Step:
     f = Function(unit, f"void @{name}{CALLED} nounwind {PLUMBING}" if split.called else signature(name, plumbing=True))
     task = begin_tasks(f)
     high, groups = split.group * LINES, -(-split.blocks // split.group)
-    *outer, group = unravel(task.index, [*(axis.extent for axis in split.outer), groups])
+    *outer, group, piece = unravel(task.index, [*(axis.extent for axis in split.outer), groups, split.pieces])
     read = argument(f, split.source) + group * (high // SIDE * split.panel if split.panel else high * split.line)
+    read += piece * (split.piece * split.term)
     write = Ptr(f, "%to") if split.called else argument(f, split.target) + group * (split.group * split.size)
     for axis, at in zip(split.outer, outer, strict=True):
         read, write = read + at * axis.source, write + at * (0 if split.called else axis.target)
     lines = count_in_block(group, high, split.lines, groups)
+    terms = count_in_block(piece, split.piece, split.terms, split.pieces)
     noted = argument(f, split.ranges) + task.index * RANGE
     turned = split.along == split.right
     unit.use(_mark())
@@ -125,7 +133,7 @@ def emit_split(unit: Unit, name: str, split: Split) -> Step:
     clear_range(noted)
     steps = (split.line,) if split.along else (split.term, split.panel or ROW)
     ahead = split.ahead * (4 if split.along else split.term)
-    call(f, f"@{_name(split.along, turned)}", read, *steps, split.size, lines, split.terms, ahead, write, noted)
+    call(f, f"@{_name(split.along, turned)}", read, *steps, split.size, lines, terms, ahead, write, noted)
     task.end()
     f.finish()
     elements = split.lines * split.terms * math.prod(axis.extent for axis in split.outer)

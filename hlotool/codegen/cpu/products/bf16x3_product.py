@@ -86,7 +86,7 @@ def bf16x3_tiles(operands: Bf16x3) -> Microkernel:
     """One function is for tiles of all shapes, and for all products."""
     return Microkernel(
         begin=lambda f, name, product, blocking: _Calls(f, operands, product), accumulates=True,
-        columns_together=lambda arithmetic: 0, speed=0.85,
+        columns_together=lambda arithmetic: 0, speed=0.85, rows_first=True,
     )
 
 
@@ -97,7 +97,7 @@ class _Calls(Calls):
         self.f, self.operands, self.product = f, operands, product
         self.safe: Bool | None = None if product.packing else emit_begin(f, operands)
 
-    def begin_task(self, task: Index) -> None:
+    def begin_panels(self, task: Index) -> None:
         self.safe = emit_begin(self.f, self.operands, task)
 
     def multiply(self, tile: Tile) -> None:

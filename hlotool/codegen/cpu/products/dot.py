@@ -62,7 +62,10 @@ _PAIRED: Annotated[int, Threshold("rows")] = 8  # below which making pairs takes
 _HALVED: Annotated[int, Threshold("rows")] = 64  # that two threads share
 _UPDATED: Annotated[int, Threshold("rows")] = 8  # from which on updates pay
 _UPDATED_MOST: Annotated[int, Threshold("rows")] = 64  # and up to which they do, against a copy
-_SPLIT_ROWS: Annotated[int, Threshold("rows")] = 512  # below which tasks split panels for themselves
+_SPLIT_PANELS: Annotated[int, Threshold("panels")] = 8  # that tasks split for themselves to meet many rows
+_SPLIT_ROWS: Annotated[int, Threshold("rows")] = 512  # from which on panels that all stay in the cache are split ahead
+_SPLIT_CHUNKS: Annotated[int, Threshold("chunks")] = 16  # of a panel that a task splits at a time, at least
+_SPLIT_BYTES: Annotated[int, Threshold("bytes")] = 128 << 10  # of sums that a task keeps for an epilogue meanwhile
 _ROWS_DEEP: Annotated[int, Threshold("rows")] = 64  # that read panels in place which outgrow a cache
 
 
@@ -377,23 +380,43 @@ class _Dot:
             return plain and enough and bool(asked)
         enough = enough and bf16x3.pays(float(m) * n * k * math.prod(batch), numbers)
         # Few rows: splitting all columns is worth it if those stay in a cache until they are multiplied.
-        near = m > blocking.SHARED_ROWS or 6 * n * k <= self.machine.l2 or self._panels_to_split() > 0
+        near = m > blocking.SHARED_ROWS or 6 * n * k <= self.machine.l2 or self._panels_to_split()[0] > 0
         return plain and enough and near
 
-    def _panels_to_split(self) -> int:
-        """Panels of `b` which a task should split itself, because it meets all rows; 0 for none."""
-        panels, size, l2 = -(-self.n // LINES), -(-self.k // CHUNK) * BLOCK, self.machine.l2
-        count = panels * math.prod(own(self.operands.batch, self.b))
-        own_panels = self.machine.choices.own_panels
-        many = self.m >= _SPLIT_ROWS if own_panels is None else not own_panels
-        rows = -(-self.m // LINES) * size
-        large = size > l2 // 2 or (size > l2 // 4 and rows > l2 * 5 // 4)
-        if many or count < blocking.SHARED_PANELS or large or self.whole_rows:
-            return 0
+    def _panels_to_split(self) -> tuple[int, int]:
+        """Panels of `b` which a task should split itself, because it meets all rows, and so many terms of these at a
+        time (0: all); no panels where that is better done ahead of all tasks.
+
+        Panels, or pieces of them, are to stay in a core's own cache until the last row has met them, while rows pass
+        by, from further away: each is read once for so many panels.
+        """
+        machine, choices, many = self.machine, self.machine.choices, self.m >= _SPLIT_ROWS
+        panels, chunks = -(-self.n // LINES), -(-self.k // CHUNK)
+        count, size = panels * math.prod(own(self.operands.batch, self.b)), chunks * BLOCK
+        ahead = many and panels * size <= machine.l2 if choices.own_panels is None else not choices.own_panels
+        if ahead or count < max(blocking.SHARED_PANELS, machine.cores) or self.whole_rows:
+            return 0, 0
         # Where rows stay in the cache beside panels it costs little to go through them more often.
-        least = 16 if rows <= l2 // 2 else 8
-        asked = self.machine.choices.split_group
-        return min(asked, count) if asked is not None else max(1, min(bf16x3.GROUP, l2 // 4 // size, count // least))
+        near = -(-self.m // LINES) * size <= machine.l2 // 2
+        tasks = max(16 if near else 8, machine.cores)
+        wanted = max(1, min(_SPLIT_PANELS if many else bf16x3.GROUP, count // tasks))
+        wanted = min(choices.split_group or wanted, count)
+        most = machine.l2 * 3 // 8 // BLOCK  # chunks of panels in the cache
+        if choices.terms is not None:
+            piece = -(-choices.terms // CHUNK)
+        else:
+            piece = max(_SPLIT_CHUNKS, most // wanted) if many or size > machine.l2 // 4 else chunks
+        pieces = -(-chunks // piece) if self._adds_pieces(wanted) else 1
+        piece = -(-chunks // pieces)
+        group = min(wanted, choices.split_group or most // piece)
+        return group, piece * CHUNK if group and pieces > 1 else 0
+
+    def _adds_pieces(self, panels: int) -> bool:
+        """Whether the sums of so many panels can wait, unrounded, for the next piece while all rows meet the last one:
+        where they belong, or, for an epilogue, on the stack of a task."""
+        room = self.epilogue is None or self.epilogue.kept is not None
+        room = room or self.m * panels * LINES * self.c.element.bytes <= _SPLIT_BYTES
+        return self._sums_in_place() and room and all(self.b.batch)
 
     def _sums_in_place(self) -> bool:
         """Whether sums can be added up in the result."""
@@ -411,11 +434,13 @@ class _Dot:
         """A product of f32 numbers in bf16 parts: both matrices are copied, to blocks."""
         from hlotool.codegen.cpu.products.bf16x3_product import Bf16x3, bf16x3_tiles
 
-        operands, group, out = self.operands, self._panels_to_split(), self.c
+        operands, (group, piece), out = self.operands, self._panels_to_split(), self.c
         if not self._sums_in_place():
             self.c = self._dense_result(self.arithmetic.element)
         left, copy_left = operands.split("lhs", _turned(self.a), self.m, self.k, right=False)
-        right, copy_right = operands.split("rhs", self.b, self.n, self.k, right=True, group=group, called=group > 0)
+        right, copy_right = operands.split(
+            "rhs", self.b, self.n, self.k, right=True, group=group, called=group > 0, piece=piece
+        )
         step = copy_left if group else bf16x3.both(operands.unit, f"split_{operands.name}", copy_left, copy_right)
         operands.steps.append(step)
         a, b = (
@@ -428,7 +453,8 @@ class _Dot:
         product = replace(
             self._product(TileShape(LINES, LINES)), terms=(-(-self.k // CHUNK) * SIDE,), a=a, b=b,
             arithmetic=replace(self.arithmetic, pairs=True, bf16x3=True),
-            packing=Packing(copy_right.function, 1, group) if group else None,
+            packing=Packing(copy_right.function, right.pieces, group, piece // CHUNK * SIDE) if group else None,
+            piece=piece // CHUNK * SIDE,
         )
         self._add(product, bf16x3_tiles(Bf16x3(PART, left.ranges, left.tasks, right.ranges, right.tasks)))
         self._unpack(out)

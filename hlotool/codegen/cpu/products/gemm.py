@@ -19,7 +19,7 @@ from hlotool.codegen.cpu.products.product import Blocking, Border, Dimension, Pr
 from hlotool.codegen.cpu.products.vector_tiles import VECTORS
 from hlotool.codegen.kernel import Step, signature
 from hlotool.codegen.llvm.arguments import argument, begin_tasks, count_in_block, unravel
-from hlotool.codegen.llvm.control import allocate, begin_loop, call, when
+from hlotool.codegen.llvm.control import Loop, allocate, begin_loop, call, when
 from hlotool.codegen.llvm.values import Index, Int, Ptr, Truth, choose, equal, maximum, minimum, number
 from hlotool.codegen.llvm.writer import Function, Unit
 
@@ -100,6 +100,7 @@ class _StepWriter:
 
     def __init__(self, unit: Unit, name: str, product: Product, blocking: Blocking, microkernel: Microkernel) -> None:
         self.name, self.product, self.blocking, self.tile = name, product, blocking, product.tile
+        self.rows_first = microkernel.rows_first
         self.f = Function(unit, signature(name, plumbing=microkernel.plumbing))
         self.buffer = allocate(self.f, "i8", blocking.buffer, 64) if blocking.buffer else None
         self.tiles: Calls = microkernel.begin(self.f, name, product, blocking)
@@ -119,7 +120,7 @@ class _StepWriter:
             copies = number(self.f, index * self.product.packing.tasks)
             if not self.product.packing.piece:
                 self._pack(copies, self.product.packing.tasks)
-            self.tiles.begin_task(copies)
+                self.tiles.begin_panels(copies)
             self._locate(index, self.blocking.tasks)
             loop = begin_loop(self.f, 0, math.prod(d.extent for d in visits))
             self._locate(loop.index, visits)
@@ -184,7 +185,9 @@ class _StepWriter:
             add = at.ne(low)
             a = a + at * tap.a
             if packing is not None and packing.piece:
-                self._pack(copies + at // piece, 1)
+                copy = number(f, copies + at // piece)
+                self._pack(copy, 1)
+                self.tiles.begin_panels(copy)
             else:
                 b = b + at * tap.b
             self._tiles(a, b, c, left, add)
@@ -214,17 +217,26 @@ class _StepWriter:
     def _loops(self, block: Tile) -> None:
         """Loops over the tiles of a block, which begins like its first tile."""
         product, (rows, columns) = self.product, self.tile
-        panel = begin_loop(self.f, 0, block.across.tiles, 1, block.a, block.b, block.c, at_least_once=True)
-        across, (a, b, c) = replace(block.across, index=panel.index), panel.values
-        narrow = across.is_last() if product.n % columns else False
-        row = begin_loop(self.f, 0, block.down.tiles, 1, a, c, at_least_once=True)
-        down, (at_a, at_c) = replace(block.down, index=row.index), row.values
-        short = down.is_last() if product.m % rows else False
-        self.tiles.multiply(Tile(at_a, b, at_c, block.terms, block.add, down, across, short, narrow))
-        if isinstance(row.index, Int):  # else there is no loop
-            row.end(at_a + product.a_step, at_c + rows * product.c.row)
-        if isinstance(panel.index, Int):
-            panel.end(a + columns * product.a.column, b + product.b_step, c + columns * product.c.column)
+        down = block.down, (product.a_step, 0, rows * product.c.row)
+        across = block.across, (columns * product.a.column, product.b_step, columns * product.c.column)
+        places = [block.a, block.b, block.c]
+        loops: list[tuple[Loop[*tuple[Ptr, ...]], list[int]]] = []
+        ranges: list[TileRange] = []
+        for tiles, steps in (down, across) if self.rows_first else (across, down):
+            moving = [place for place, step in enumerate(steps) if step]
+            loop = begin_loop(self.f, 0, tiles.tiles, 1, *[places[place] for place in moving], at_least_once=True)
+            for place, value in zip(moving, loop.values, strict=True):
+                places[place] = value
+            loops.append((loop, [steps[place] for place in moving]))
+            ranges.append(replace(tiles, index=loop.index))
+        at_down, at_across = ranges if self.rows_first else reversed(ranges)
+        short = at_down.is_last() if product.m % rows else False
+        narrow = at_across.is_last() if product.n % columns else False
+        a, b, c = places
+        self.tiles.multiply(Tile(a, b, c, block.terms, block.add, at_down, at_across, short, narrow))
+        for loop, far in reversed(loops):
+            if isinstance(loop.index, Int):  # else there is no loop
+                loop.end(*[place + step for place, step in zip(loop.values, far, strict=True)])
 
     def _complete(self, first: Ptr, c: Ptr) -> None:
         """What there is to do when the sums of a block at `c` are complete; the result begins at `first`."""

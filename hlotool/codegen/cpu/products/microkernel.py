@@ -62,8 +62,9 @@ class Calls:
 
     __slots__ = ()
 
-    def begin_task(self, task: Index) -> None:
-        """Ahead of the tiles of a task that has packed panels of `b`: the first of those tasks of the copy."""
+    def begin_panels(self, task: Index) -> None:
+        """Ahead of the tiles that meet panels of `b`, or pieces of them, which a task has packed by this task of the
+        copy and the following ones."""
 
     def multiply(self, tile: Tile) -> None:
         raise NotImplementedError
@@ -81,7 +82,8 @@ class Microkernel:
     whether the first rows of a tile can be left as they are.  A tile computes a multiple of `columns_together` columns;
     it is 0 where none of them may be there already.  `speed` is how many times as fast as vectors it is.  Where the
     functions that it calls do all of the work, steps that call them are `plumbing`.  With `along` vectors run along the
-    sum.
+    sum.  With `rows_first` all tiles of some rows of a block come before those of the next rows: what is large is then
+    the left operand, which comes from further away than a panel of the right one.
     """
 
     begin: Callable[[Function, str, Product, Blocking], Calls]
@@ -91,6 +93,7 @@ class Microkernel:
     speed: float = 1.0
     plumbing: bool = True
     along: bool = False
+    rows_first: bool = False
 
 
 class TileArguments(NamedTuple):

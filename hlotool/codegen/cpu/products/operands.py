@@ -170,14 +170,15 @@ class Operands:
 
     def split(
         self, label: str, source: Matrix, lines: int, terms: int, *, right: bool, group: int = 0, called: bool = False,
-        together: bool = False,
+        together: bool = False, piece: int = 0,
     ) -> tuple[Split, Step]:
         """The copy of a right operand, or of a left one turned, to blocks of parts, `group` to a task; it may be for
-        others to call.  What all items of the batch share is copied once.  A block has the same lines of all items
-        `together`, or items lie one behind the other."""
+        others to call, with `piece` terms (0: all) at a time.  What all items of the batch share is copied once.  A
+        block has the same lines of all items `together`, or items lie one behind the other."""
         extents, words = own(self.batch, source), element("u32")
         along = source.terms == (source.element.bytes,) and not source.lines
-        items, blocks, size = math.prod(extents), -(-lines // LINES), -(-terms // CHUNK) * BLOCK
+        piece = piece or terms
+        items, blocks, size = math.prod(extents), -(-lines // LINES), -(-piece // CHUNK) * BLOCK
         group = group or (1 if along else min(GROUP, -(-blocks // 4)))
         strides = dense_strides(extents, size if together else blocks * size)
         strides = tuple(stride if apart else 0 for stride, apart in zip(strides, source.batch, strict=True))
@@ -188,8 +189,10 @@ class Operands:
             target=self.scratch.take(
                 items * (blocks if together else groups * group) * size, words, f"{_side(label)} in parts of bf16"
             ),
-            ranges=self.scratch.take(RANGE * groups * items, words, f"ranges of {_side(label)}"),
-            panel=source.lines, group=group, called=called, size=size * items if together else size,
+            ranges=self.scratch.take(
+                RANGE * groups * -(-terms // piece) * items, words, f"ranges of {_side(label)}"
+            ),
+            panel=source.lines, group=group, piece=piece, called=called, size=size * items if together else size,
             ahead=self._ahead(along),
         )
         return copy, emit_split(self.unit, f"split_{label}_{self.name}", copy)
