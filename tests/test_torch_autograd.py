@@ -118,16 +118,31 @@ def test_short_ways(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "options"),
+    "function",
     [
-        (lambda x: (x.t(), x.cos()), {}),
-        (lambda x: (lambda made: (made, made.t()))(x.sin()), {}),
-        (lambda x: x.sin().sum(0), {"dynamic": True}),
+        lambda x: (x.t(), x.cos()),
+        lambda x: (lambda made: (made, made.t()))(x.sin()),
     ],
-    ids=["a view of an argument", "a result and its view", "sizes that are not known"],
+    ids=["a view of an argument", "a result and its view"],
 )
-def test_what_needs_more(function: Any, options: dict[str, Any]) -> None:
-    assert not same(function, torch.randn(4, 3), **options)
+def test_what_needs_more(function: Any) -> None:
+    assert not same(function, torch.randn(4, 3))
+
+
+def test_sizes_that_are_not_known() -> None:
+    function = mlp()
+    own = copy.deepcopy(function)
+    compiled = backend(own, dynamic=True)
+    for batch in (4, 4, 7, 3, 7):
+        x = torch.randn(batch, 8)
+        results = [run(x) for run in (function, compiled)]
+        for result in results:
+            result.view(-1, 1, 2).expand(-1, batch, 2).square().sum().backward()
+        close(*results)
+        close(own[0].weight.grad, function[0].weight.grad)
+    assert is_short(results[1])
+    assert results[1]._dynamo_weak_dynamic_indices == {0}
+    assert same(lambda x: x.sin().sum(0) * x.shape[0], torch.randn(4, 3), dynamic=True)
 
 
 def test_gradients_as_they_come() -> None:
@@ -136,6 +151,31 @@ def test_gradients_as_they_come() -> None:
     examples = torch.randn(4, 3), torch.randn(3, 5)
     assert same(torch.matmul, *examples, loss=lambda y: (y.t() * numbers).sum())
     assert same(torch.matmul, *examples, loss=lambda y: y.sum())
+
+
+def test_arguments_whose_gradient_nobody_needs() -> None:
+    """Autograd does not go on from there: what made such an argument is not asked for gradients."""
+    asked: list[Any] = []
+
+    class Asked(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            asked.append(gradient)
+            return gradient
+
+    compiled = backend(lambda x, y: x.sin() * y.detach())
+    for _ in range(3):
+        x, y = (torch.randn(3, requires_grad=True) for _ in range(2))
+        made = compiled(x, Asked.apply(y))
+        made.sum().backward()
+        close(x.grad, x.detach().cos() * y.detach())
+        assert y.grad is None
+    assert is_short(made)
+    assert not asked
 
 
 def product(x: Any, w: Any) -> Any:
@@ -206,6 +246,23 @@ def test_checkpoints_and_hooks_of_saved_tensors() -> None:
     assert is_short(made)
     made.backward()
     assert packed
+
+
+@pytest.mark.skipif(not hasattr(torch._C._autograd, "_top_saved_tensors_default_hooks"), reason="not in this PyTorch")
+def test_hooks_that_are_graphs() -> None:
+    """They are a part of the passes, once."""
+    function = mlp()
+    own = copy.deepcopy(function)
+    compiled, x = backend(own), torch.randn(4, 8, requires_grad=True)
+    halves = [torch.fx.symbolic_trace(hook) for hook in (lambda x: x * 0.5, lambda x: x * 2.0)]
+    for _ in range(3):
+        gradients = []
+        for run, parts in ((function, function), (compiled, own)):
+            parts.zero_grad()
+            with torch.autograd.graph.saved_tensors_hooks(*halves):
+                run(x).sum().backward()
+            gradients.append(parts[0].weight.grad.clone())
+        close(*gradients)
 
 
 def test_compiled_autograd() -> None:

@@ -1,7 +1,7 @@
 """Compiled graphs with gradients as functions of PyTorch's autograd, without what AOTAutograd does around each call.
 
 AOTAutograd cuts a graph into a forward and a backward pass and calls them between checks and conversions for all that
-a graph may do: return views of its arguments, write to them, take and give tensors of other classes, keep sizes.
+a graph may do: return views of its arguments, write to them, take and give tensors of other classes.
 That takes ten times as long as a small model's code.  Most graphs do none of it.  For these the two passes become one
 ``torch.autograd.Function``, once both are compiled; the first call, and all calls within transformations of
 `torch.func`, go through AOTAutograd's own.
@@ -9,7 +9,7 @@ That takes ten times as long as a small model's code.  Most graphs do none of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, NoReturn
 
@@ -25,12 +25,16 @@ from hlotool.torch.program import Function, function_of_graph
 __all__ = ["Passes", "is_direct"]
 
 _NOTHING = (
-    "num_mutated_inp_runtime_indices", "num_outputs_aliased", "num_intermediate_bases", "num_symints_saved_for_bw",
+    "num_mutated_inp_runtime_indices", "num_outputs_aliased", "num_intermediate_bases",
     "num_opaque_objects_saved_for_bw", "num_tensors_saved_with_no_vc_check", "num_backward_tokens",
-    "num_graphsafe_rng_states", "is_rng_op_functionalized", "grad_enabled_mutation", "dynamic_outputs", "tokens",
-    "act_input_indices", "indices_of_inputs_that_requires_grad_with_mutations_in_bw",
+    "num_graphsafe_rng_states", "is_rng_op_functionalized", "grad_enabled_mutation", "tokens", "act_input_indices",
+    "indices_of_inputs_that_requires_grad_with_mutations_in_bw",
 )  # fmt: skip
 """What AOTAutograd's `ViewAndMutationMeta` counts or lists that needs its own code, as far as a version has it."""
+
+
+_hooks: Callable[[bool], Any] = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda tracing: None)
+"""Those for tensors that autograd saves (since 2.7)."""
 
 
 class Passes:
@@ -44,6 +48,8 @@ class Passes:
         self._graphs: dict[str, fx.GraphModule] = {}
         self._metadata: Any = None
         self._autocast = torch._C._is_any_autocast_enabled()
+        hooks = _hooks(True) or ()
+        self._hooked = any(isinstance(hook, fx.GraphModule) for hook in hooks)  # which AOTAutograd makes part of passes
 
     def compiler(self, kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
         """What AOTAutograd calls with a graph of `kind`."""
@@ -75,7 +81,7 @@ class Passes:
     def _short(self) -> Callable[..., Any] | None:
         """Both passes as one function; None where the graph needs more than that."""
         metadata, forward, backward = self._metadata, self._graphs["forward"], self._graphs["backward"]
-        if metadata is None or any(getattr(metadata, name, None) for name in _NOTHING):
+        if self._hooked or metadata is None or any(getattr(metadata, name, None) for name in _NOTHING):
             return None
         metas = (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta, *metadata.subclass_tangent_meta)
         infos = metadata.output_info
@@ -86,19 +92,24 @@ class Passes:
         results, gradients = (list(graph.graph.output_node().args[0]) for graph in (forward, backward))
         wanted = [number for number, info in enumerate(infos) if _needs_gradient(info)]
         own, kept = results[: len(infos)], results[len(infos) :]
+        sizes = metadata.num_symints_saved_for_bw or 0
+        tensors = results[: len(results) - sizes]
         if (
             _placeholders(forward) != self._inputs
             or len(gradients) != self._inputs
             or _placeholders(backward) != len(kept) + len(wanted)
             or len(set(own)) < len(own)
-            or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in results)
+            or any(_is_tensor(node) != (place < len(tensors)) for place, node in enumerate(results))
         ):
             return None
-        return _joined(
-            self._functions["forward"], self._functions["backward"], len(infos), wanted,
-            [number for number, info in enumerate(infos) if not info.requires_grad],
-            tuple(getattr(metadata, "mutated_graph_handled_indices_seen_by_autograd", ())), self._autocast,
+        joined = _joined(
+            self._functions["forward"], self._functions["backward"], len(infos), len(tensors), wanted,
+            [number for number, info in enumerate(infos) if not info.requires_grad], self._autocast,
         )  # fmt: skip
+        given = zip(gradients, metadata.input_info, strict=True)
+        without = [number for number, (node, info) in enumerate(given) if node is None and info.requires_grad]
+        moving = {number: info.dynamic_dims for number, info in enumerate(infos) if info.dynamic_dims}
+        return _around(joined, without, tuple(metadata.mutated_graph_handled_indices_seen_by_autograd), moving)
 
 
 def is_direct(function: Any) -> bool:
@@ -111,18 +122,23 @@ def _needs_gradient(info: Any) -> bool:
     return bool(getattr(info, "requires_grad_for_backward", info.requires_grad))
 
 
+def _is_tensor(node: Any) -> bool:
+    return isinstance(node, fx.Node) and isinstance(node.meta.get("val"), torch.Tensor)
+
+
 def _placeholders(graph_module: fx.GraphModule) -> int:
     return sum(node.op == "placeholder" for node in graph_module.graph.nodes)
 
 
 def _joined(
-    forward: Function, backward: Function, count: int, wanted: Sequence[int], constant: Sequence[int],
-    written: Sequence[int], autocast: bool,
+    forward: Function, backward: Function, count: int, tensors: int, wanted: Sequence[int], constant: Sequence[int],
+    autocast: bool,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A function whose results are the first `count` of the forward pass; the others are for the backward pass.
+    """A function whose results are the first `count` of the forward pass.  The other `tensors`, and sizes behind them,
+    are for the backward pass.
 
-    That is given the gradients of the results `wanted`; results that are `constant` have none.  Arguments that are
-    `written` to are newer afterwards.  Where `autocast` is on the passes, which have its conversions, run without it.
+    That is given the gradients of the results `wanted`; results that are `constant` have none.  Where `autocast` is on
+    the passes, which have its conversions, run without it.
     """
     plainly = torch._C._DisableAutocast if autocast else nullcontext
 
@@ -133,7 +149,8 @@ def _joined(
         def forward(ctx: Any, *arguments: Any) -> Any:
             with plainly():
                 results = forward(*arguments)
-            ctx.save_for_backward(*[kept.detach() if kept._is_view() else kept for kept in results[count:]])
+            ctx.save_for_backward(*[kept.detach() if kept._is_view() else kept for kept in results[count:tensors]])
+            ctx.sizes = results[tensors:]
             if constant:
                 ctx.mark_non_differentiable(*[results[number] for number in constant])
             ctx._materialize_non_diff_grads = False
@@ -143,7 +160,7 @@ def _joined(
         def backward(ctx: Any, *gradients: Any) -> Any:
             if is_transformed():
                 raise RuntimeError("a compiled backward pass has no rules for torch.func: transform before compiling")
-            given = (*ctx.saved_tensors, *[gradients[number] for number in wanted])
+            given = (*ctx.sizes, *ctx.saved_tensors, *[gradients[number] for number in wanted])
             if torch.is_grad_enabled():
                 # An argument that needs a gradient, so that gradients say that they come from somewhere.
                 return _Twice.apply(lambda: _run(given), torch.empty(0, requires_grad=True), *given)
@@ -155,12 +172,27 @@ def _joined(
 
     # That of the class itself looks for transformations first.
     apply: Callable[..., Any] = super(torch.autograd.Function, CompiledFunction).apply
-    if not written:
-        return apply
+    return apply
+
+
+def _around(
+    function: Callable[..., Any], without: Sequence[int], written: Sequence[int], moving: Mapping[int, set[int]]
+) -> Callable[..., Any]:
+    """The function of arguments as they come: autograd does not go on to those that are `without` a gradient, and those
+    that are `written` to are newer afterwards.  Some results have `moving` sizes, which graphs that follow are told."""
+    if not without and not written and not moving:
+        return function
 
     def call(*arguments: Any) -> Any:
-        torch.autograd.graph.increment_version([arguments[number] for number in written])
-        return apply(*arguments)
+        given = list(arguments)
+        if written:
+            torch.autograd.graph.increment_version([given[number] for number in written])
+        for number in without:
+            given[number] = given[number].detach()
+        results = function(*given)
+        for number, sizes in moving.items():
+            results[number]._dynamo_weak_dynamic_indices = sizes.copy()
+        return results
 
     return call
 
