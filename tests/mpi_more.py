@@ -17,7 +17,7 @@ from hlotool.devices.mpi.groups import Group, groups_of
 from hlotool.devices.mpi.repeated import MOST, PIECE, TOGETHER, WHOLE, Repeated, repeated
 from hlotool.devices.mpi.types import operation_of
 from hlotool.driver import compile_module
-from hlotool.evaluate.devices import meeting_key
+from hlotool.evaluate.devices import rendezvous_key
 from hlotool.ir import dtype_of
 from hlotool.ir.devices import topology_of
 from hlotool.text.parser import parse
@@ -192,7 +192,8 @@ def test_results_may_lie_where_other_operands_did(size: int) -> None:
     text = program("q = T[N] negate(p)\n ROOT r = (T[N], T[N]) all-reduce(p, q), to_apply=combine", "f32", "add", 1)
     module = parse(text.replace("[5001,1]", "[N]").replace("[N]", f"[{size}]").replace("count=4", f"count={RANKS}"))
     instruction, topology = module.entry.root, topology_of(module)
-    group = groups_of([module], topology, range(RANKS), MPI.COMM_WORLD).meetings[meeting_key(instruction, range(RANKS))]
+    groups = groups_of([module], topology, range(RANKS), MPI.COMM_WORLD)
+    group = groups.rendezvous[rendezvous_key(instruction, range(RANKS))]
     found = repeated(instruction, topology, group, False, lambda *_: None, np.zeros(1, np.int64), 10)
     assert isinstance(found, Repeated)
     assert found.stands_alone == (size == 5)
@@ -206,7 +207,8 @@ def test_mpi_may_choose_the_order(kind: str) -> None:
     text = program("q = T[N] negate(p)\n ROOT r = (T[N], T[N]) all-reduce(p, q), to_apply=combine", kind, "add", 1)
     module = parse(text.replace("[5001,1]", "[N]").replace("[N]", f"[{size}]").replace("count=4", f"count={RANKS}"))
     instruction, topology = module.entry.root, topology_of(module)
-    group = groups_of([module], topology, range(RANKS), MPI.COMM_WORLD).meetings[meeting_key(instruction, range(RANKS))]
+    groups = groups_of([module], topology, range(RANKS), MPI.COMM_WORLD)
+    group = groups.rendezvous[rendezvous_key(instruction, range(RANKS))]
     found = repeated(instruction, topology, group, True, operation_of, np.zeros(1, np.int64), 10)
     assert isinstance(found, Repeated)
     check_on_crossed_arrays(found, size, exact=False, kind=kind)

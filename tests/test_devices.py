@@ -584,7 +584,7 @@ def test_what_is_no_collective(body: str, why: str) -> None:
 
 def takes_turns(executable: Executable) -> bool:
     """Whether devices run in one thread, as they do where this processor and system let them."""
-    from hlotool.runtime.turns import usable
+    from hlotool.runtime.coroutines import usable
 
     assert not usable() or executable.together is not None
     return usable()

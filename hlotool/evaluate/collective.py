@@ -41,7 +41,7 @@ def _one_or_all(values: Sequence[Value]) -> Value:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-# ---- meetings
+# ---- rendezvous
 
 
 def _grouped(combine: Combine) -> Rule:

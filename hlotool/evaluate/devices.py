@@ -1,11 +1,11 @@
 """Several devices that run one program: where they meet, wait for each other, and exchange arrays.
 
-Every device has a thread of its own (a lone one runs in the caller's), unless native code lets them take turns
-(`hlotool.runtime.turns`).  A collective is a meeting of devices of a
-`World`, of which there are two kinds: all devices are threads of this process (`ThreadWorld`), or threads of several
-processes (`hlotool.devices.mpi`).  In a `ThreadWorld` the devices leave their operands, the last one computes the
-results of all in the order of the group, so that results depend neither on timing nor on who was last.  When every
-device waits and nobody can go on, all of them fail: a run never hangs.
+Every device has a thread of its own (a lone one runs in the caller's), unless native code has them as coroutines
+(`hlotool.runtime.coroutines`).  A collective is a rendezvous of devices of a `World`, of which there are two kinds:
+all devices are threads of this process (`ThreadWorld`), or threads of several processes (`hlotool.devices.mpi`).  In a
+`ThreadWorld` the devices leave their operands, the last one computes the results of all in the order of the group, so
+that results depend neither on timing nor on who was last.  When every device waits and nobody can go on, all of them
+fail: a run never hangs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hlotool.ir import ExecutionError, Instruction
 from hlotool.ir.devices import Topology, device_groups, device_pairs, is_started
 from hlotool.lazy_dataclass import dataclass
 
-__all__ = ["CarryOut", "Combine", "Device", "Fold", "Meeting", "Shortcut", "ThreadWorld", "World", "meeting_key"]
+__all__ = ["CarryOut", "Combine", "Device", "Fold", "Rendezvous", "Shortcut", "ThreadWorld", "World", "rendezvous_key"]
 
 Result = TypeVar("Result")
 Combine = Callable[[Sequence[Operands]], Sequence[Value]]
@@ -34,7 +34,7 @@ Fold = Callable[[int, Sequence[AnyArray]], AnyArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meeting:
+class Rendezvous:
     """A collective that a group of devices carries out together.
 
     `combine` says what it means.  Who has not all operands in one place may do with less: the `fold` of a reduction.
@@ -53,7 +53,7 @@ class Meeting:
         return self.instruction.name
 
 
-def meeting_key(instruction: Instruction, members: Sequence[int]) -> Hashable:
+def rendezvous_key(instruction: Instruction, members: Sequence[int]) -> Hashable:
     """Equal channels meet, and where there is none, what was one instruction in the source."""
     channel = instruction.attributes.get("channel_id")
     origin = instruction.origins[0] if instruction.origins else instruction.name
@@ -127,8 +127,8 @@ class World:
         self._changed = threading.Condition()
         self._at_work = 0
 
-    def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
-        """The result of `device` from a meeting.
+    def meet(self, device: int, rendezvous: Rendezvous, value: Operands, into: Sequence[AnyArray] | None) -> Value:
+        """The result of `device` from a rendezvous.
 
         Where `into` has an array for each leaf of the result, the result may be written there, and be these very
         arrays; else nobody writes to its arrays again.  Nobody writes to those of `value` before it returns.
@@ -147,7 +147,7 @@ class World:
         return False
 
     def finish(self, device: int, start: Instruction) -> None:
-        """Wait for the results of a meeting that was started."""
+        """Wait for the results of a rendezvous that was started."""
         raise NotImplementedError
 
     def post(self, instruction: Instruction, source: int, target: int, value: Value) -> None:
@@ -257,10 +257,11 @@ class ThreadWorld(World):
         self._ended: set[int] = set()
         self._stuck = ""
 
-    def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
+    def meet(self, device: int, rendezvous: Rendezvous, value: Operands, into: Sequence[AnyArray] | None) -> Value:
         if into is not None:  # others may read them when this one has gone on and used their memory again
             value = copied(value)
-        found: Value = self._gathered(device, meeting.members, meeting.key, meeting.name, value, meeting.combine)
+        members, key, name = rendezvous.members, rendezvous.key, rendezvous.name
+        found: Value = self._gathered(device, members, key, name, value, rendezvous.combine)
         return found
 
     def meet_at(
@@ -327,7 +328,7 @@ class ThreadWorld(World):
                 del table.values[device]
 
     def finish(self, device: int, start: Instruction) -> None:
-        """Meetings were over when they were started."""
+        """Each rendezvous was over when it was started."""
 
     def post(self, instruction: Instruction, source: int, target: int, value: Value) -> None:
         with self._changed:
@@ -397,11 +398,11 @@ class Device:
         self, instruction: Instruction, members: Sequence[int], value: Operands, combine: Combine, fold: Fold | None
     ) -> Value:
         """The result of this device where `members` execute a collective together."""
-        meeting = Meeting(
-            instruction=instruction, members=tuple(members), key=meeting_key(instruction, members), combine=combine,
+        rendezvous = Rendezvous(
+            instruction=instruction, members=tuple(members), key=rendezvous_key(instruction, members), combine=combine,
             fold=fold, started=is_started(instruction),
         )  # fmt: skip
-        return self.world.meet(self.number, meeting, value, self.into)
+        return self.world.meet(self.number, rendezvous, value, self.into)
 
     def finish(self, done: Instruction) -> None:
         """Wait for a collective that was started, if it is still going on."""

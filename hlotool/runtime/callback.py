@@ -113,7 +113,7 @@ def symbols() -> dict[str, int]:
 
 def set_aside(function: int) -> None:
     """Have Python be called by a C function, ``i64 aside(ptr function, ptr first, ptr second)``, which calls what it is
-    given where Python can run: not everywhere where code runs that calls it (`hlotool.runtime.turns`)."""
+    given where Python can run: not everywhere where code runs that calls it (`hlotool.runtime.coroutines`)."""
     ctypes.c_uint64.from_address(_library().address("hlo_aside_at")).value = function
 
 

@@ -1,9 +1,9 @@
-"""The devices of a run in turns, in the thread of the caller.
+"""The devices of a run as coroutines, in the thread of the caller.
 
-Every device has a stack of its own (``native/turns.ll``).  It runs up to a collective (`hlotool.runtime.meetings`);
-there the next one has its turn, until the last one comes, which does the work of all.  No thread is woken, and none
-waits: that takes longer than most programs take between two collectives, by far so where there are more devices than
-processors.  What is large is shared by the threads of the pool, as on one device.
+Every device has a stack of its own (``native/coroutines.ll``).  It runs up to the rendezvous of a collective
+(`hlotool.runtime.rendezvous`); there the next one has its turn, until the last one comes, which does the work of
+all.  No thread is woken, and none waits: that takes longer than most programs take between two collectives, by far so
+where there are more devices than processors.  What is large is shared by the threads of the pool, as on one device.
 
 Python runs on the stack of the thread alone, to which a device goes back for what it calls there.  Between turns
 signals are handled and the time is looked at.  When nobody can go on, the devices wait in vain, and the run ends with
@@ -12,18 +12,18 @@ an error; where one device fails, or Ctrl-C comes, the others are left where the
 Programs that call functions of Python, or meet in ways that native code does not know, have a thread for every device
 instead (`hlotool.evaluate.devices`): such functions may wait for each other.
 
-A member is a device of a run, these words; then those of a run, and of a meeting, of which there are as many as the
+A member is a device of a run, these words; then those of a run, and of a rendezvous, of which there are as many as the
 program has collectives and groups::
 
     0 its stack pointer  1 number of the device  2 frame of its entry function  3 is it at an end?
-    4 the meeting in which it waits, or 0  5 until so many of these are over  6 its record  7 the end of its stack
+    4 the rendezvous in which it waits, or 0  5 until so many of these are over  6 its record  7 the end of its stack
 
-    0 the member whose turn it is  1 meetings  2 bytes of each  3 how many members there are  4 a Python object to be
-    called now and then, with 0, or when nobody can go on, with the address of the run  5 entry function  6 the word of
-    its frame that says how it ended  7 members  8 the thread's stack pointer  9 number of the program  10 a function to
-    be called on the thread's stack, 11 and 12 with these  13 what it gave  14 bytes of all meetings
+    0 the member whose turn it is  1 all rendezvous  2 bytes of each  3 how many members there are  4 a Python object
+    to be called now and then, with 0, or when nobody can go on, with the address of the run  5 entry function  6 the
+    word of its frame that says how it ended  7 members  8 the thread's stack pointer  9 number of the program  10 a
+    function to be called on the thread's stack, 11 and 12 with these  13 what it gave  14 bytes of all rendezvous
 
-    0 how many have come  1 how many such meetings are over  2... tables of the members
+    0 how many have come  1 how many such rendezvous are over  2... tables of the members
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from hlotool.runtime.once import once
 from hlotool.runtime.parts import part, python_function
 from hlotool.system import system
 
-__all__ = ["COPY", "FOLD", "MOST", "STEP_WORDS", "ZERO", "Turns", "meet_address", "number_address", "usable"]
+__all__ = ["COPY", "FOLD", "MOST", "STEP_WORDS", "ZERO", "Coroutines", "meet_address", "number_address", "usable"]
 
 COPY, ZERO, FOLD = 1, 2, 3
 STEP_WORDS = 12
-"""Of a step of `hlotool.runtime.meetings`."""
+"""Of a step of `hlotool.runtime.rendezvous`."""
 
 _DEVICE, _FRAME, _ENDED, _WHERE, _UNTIL, _WHAT, _STACK, _MEMBER_WORDS = 1, 2, 3, 4, 5, 6, 7, 8
 
@@ -109,14 +109,14 @@ def usable() -> bool:
     return not system().portable and host().triple.split("-")[0] in _SWITCHES
 
 
-class Meeting(Protocol):
-    """A collective, as `hlotool.runtime.meetings` has it."""
+class Rendezvous(Protocol):
+    """A collective, as `hlotool.runtime.rendezvous` has it."""
 
     instruction: Instruction
     groups: Sequence[tuple[int, ...]]
 
 
-class Meetings(Protocol):
+class RendezvousTable(Protocol):
     """The collectives of a program there."""
 
     topology: Topology
@@ -124,12 +124,12 @@ class Meetings(Protocol):
     stride: int
     program: int
 
-    def record_at(self, address: int) -> Meeting:
+    def record_at(self, address: int) -> Rendezvous:
         """The one whose record lies there."""
         ...
 
 
-class Turns:
+class Coroutines:
     """How the devices of a program take turns in its entry function.
 
     `address` is that of a record, in 64-bit words, for native code that has frames: 0 a function, ``i64 function(ptr
@@ -137,19 +137,19 @@ class Turns:
     process; 2 a run.
     """
 
-    __slots__ = ("_record", "_run", "entry", "meetings")
+    __slots__ = ("_record", "_run", "entry", "rendezvous")
 
-    def __init__(self, entry: Entry, meetings: Meetings) -> None:
+    def __init__(self, entry: Entry, rendezvous: RendezvousTable) -> None:
         self.entry = entry
-        self.meetings = meetings
+        self.rendezvous = rendezvous
         self._run: _Run | None = None
         self._record = np.zeros(3, np.uint64)
 
     @property
     def address(self) -> int:
         if self._run is None:
-            self._run = _Run(self.entry, self.meetings, lambda name: None)
-            stacks = _common_stacks(self.meetings.topology.devices)
+            self._run = _Run(self.entry, self.rendezvous, lambda name: None)
+            stacks = _common_stacks(self.rendezvous.topology.devices)
             self._record[:] = _native().library.address("hlo_run_frames"), stacks, self._run.address
         return self._record.ctypes.data
 
@@ -157,7 +157,7 @@ class Turns:
         """The results of all devices of a world, for the arrays of each; it raises what a device does."""
         parts = [self.entry.prepare(row) for row in arrays]
         stacks = [_stacks.pop() if _stacks else _stack() for _ in parts]
-        run = _Run(self.entry, self.meetings, world.check)
+        run = _Run(self.entry, self.rendezvous, world.check)
         run.members[:, _FRAME] = [prepared.frame.ctypes.data for prepared in parts]
         run.members[:, _STACK] = [stack.end for stack in stacks]
         with callback.on_device(Device(world)):
@@ -174,22 +174,22 @@ class _Run:
 
     __slots__ = ("_attend", "_room", "_words", "members")
 
-    def __init__(self, entry: Entry, meetings: Meetings, check: Callable[[str], None]) -> None:
-        count = meetings.topology.devices
+    def __init__(self, entry: Entry, rendezvous: RendezvousTable, check: Callable[[str], None]) -> None:
+        count = rendezvous.topology.devices
         self.members = members = np.zeros((count, _MEMBER_WORDS), np.uint64)
         members[:, _DEVICE] = range(count)
-        self._room = np.zeros(meetings.count * meetings.stride // 8, np.uint64)
+        self._room = np.zeros(rendezvous.count * rendezvous.stride // 8, np.uint64)
 
         def attend(stuck: int) -> None:
-            check(_waited_in(members, meetings))
+            check(_waited_in(members, rendezvous))
             if stuck:
-                raise ExecutionError(_in_vain(members, meetings))
+                raise ExecutionError(_in_vain(members, rendezvous))
 
         self._attend = attend
         status_word = len(entry.parameters) + len(entry.outputs) + 2
         room = self._room
-        words = [0, room.ctypes.data, meetings.stride, count, id(attend), entry.address, status_word]
-        words += [members.ctypes.data, 0, meetings.program, 0, 0, 0, 0, room.nbytes]
+        words = [0, room.ctypes.data, rendezvous.stride, count, id(attend), entry.address, status_word]
+        words += [members.ctypes.data, 0, rendezvous.program, 0, 0, 0, 0, room.nbytes]
         self._words = np.array(words, np.uint64)
 
     @property
@@ -236,20 +236,20 @@ def _stack() -> _Stack:
     return _Stack(memory, begin + _STACK_BYTES)
 
 
-def _waited_in(members: npt.NDArray[np.uint64], meetings: Meetings) -> str:
+def _waited_in(members: npt.NDArray[np.uint64], rendezvous: RendezvousTable) -> str:
     """The name of a collective in which a device waits, if any does."""
     waiting = (words for words in members if words[_WHERE] and not words[_ENDED])
-    return next((meetings.record_at(int(words[_WHAT])).instruction.name for words in waiting), "")
+    return next((rendezvous.record_at(int(words[_WHAT])).instruction.name for words in waiting), "")
 
 
-def _in_vain(members: npt.NDArray[np.uint64], meetings: Meetings) -> str:
+def _in_vain(members: npt.NDArray[np.uint64], rendezvous: RendezvousTable) -> str:
     """Who waits for whom, where nobody can go on."""
     waiting, ended, first = [], [], ""
     for device, words in enumerate(members):
         if words[_ENDED]:
             ended.append(f"device {device} has ended")
             continue
-        record = meetings.record_at(int(words[_WHAT]))
+        record = rendezvous.record_at(int(words[_WHAT]))
         group = next(group for group in record.groups if device in group)
         tables = (ctypes.c_uint64 * len(group)).from_address(int(words[_WHERE]) + 16)
         absent = [str(one) for one, table in zip(group, tables, strict=True) if not table]
@@ -282,7 +282,7 @@ def _native() -> _Native:
     if ctypes.pythonapi.PyThread_tss_create(key):
         raise ExecutionError("the system has no more values for threads")
     text = native_text(
-        "turns", SWITCH=switch.text, SAVED=switch.saved, MODE=switch.mode, MODE_AT=switch.mode_at,
+        "coroutines", SWITCH=switch.text, SAVED=switch.saved, MODE=switch.mode, MODE_AT=switch.mode_at,
         RETURN_AT=switch.return_at, NANOSECONDS=_NANOSECONDS, DEVICE=_DEVICE, FRAME=_FRAME, ENDED=_ENDED, WHERE=_WHERE,
         UNTIL=_UNTIL, WHAT=_WHAT, STACK=_STACK, MEMBER_WORDS=_MEMBER_WORDS, WORDS=STEP_WORDS, COPY=COPY, ZERO=ZERO,
         FOLD=FOLD, COMPLETE=COMPLETE,
@@ -297,7 +297,7 @@ def _native() -> _Native:
 
 
 def meet_address() -> int:
-    """The address of the function of records of `hlotool.runtime.meetings`."""
+    """The address of the function of records of `hlotool.runtime.rendezvous`."""
     return _native().library.address("hlo_meet")
 
 

@@ -34,7 +34,7 @@ from hlotool.runtime.callback import Shortcut, current_device, nested
 from hlotool.runtime.memory import empty
 
 if TYPE_CHECKING:
-    from hlotool.runtime.meetings import Meetings, Record
+    from hlotool.runtime.rendezvous import Record, RendezvousTable
 
 __all__ = [
     "CallSite",
@@ -77,8 +77,8 @@ class Site:
         are, and are gone afterwards."""
         raise NotImplementedError
 
-    def meet_in(self, meetings: Meetings) -> bool:
-        """Whether this never waits for another device, or is native code from now on, as one of the `meetings`."""
+    def meet_in(self, rendezvous: RendezvousTable) -> bool:
+        """Whether this never waits for another device, or is native code from now on, as one of the `rendezvous`."""
         return False
 
     def __call__(self, arguments: int) -> None:
@@ -106,7 +106,7 @@ class CallSite(Site):
         self.call = call
         super().__init__(call.operands, call.outputs)
 
-    def meet_in(self, meetings: Meetings) -> bool:
+    def meet_in(self, rendezvous: RendezvousTable) -> bool:
         return not is_registered(self.call.target)  # functions of others may do so
 
     def perform(self, inputs: list[Array], outputs: list[Array]) -> Sequence[Array]:
@@ -133,8 +133,8 @@ class HostSite(Site):
         if self._shortcut is not None:
             self.address = self._shortcut.address
 
-    def meet_in(self, meetings: Meetings) -> bool:
-        self._record = meetings.add(self.instruction, self.address)
+    def meet_in(self, rendezvous: RendezvousTable) -> bool:
+        self._record = rendezvous.add(self.instruction, self.address)
         if self._record is not None:
             self.address = self._record.address
         return self._record is not None

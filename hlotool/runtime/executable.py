@@ -36,11 +36,11 @@ if TYPE_CHECKING:  # what programs from the cache, or most, go without
     from hlotool.evaluate.devices import Device, World
     from hlotool.evaluate.feeds import Feeds
     from hlotool.runtime.compilation import Compilation, Library
+    from hlotool.runtime.coroutines import Coroutines
     from hlotool.runtime.custom_calls import Site
     from hlotool.runtime.lapack import NativeSite
-    from hlotool.runtime.meetings import Meetings
     from hlotool.runtime.recorder import Recorder
-    from hlotool.runtime.turns import Turns
+    from hlotool.runtime.rendezvous import RendezvousTable
 
 __all__ = ["Executable", "Memory", "link", "refuse_call"]
 
@@ -94,7 +94,7 @@ class Executable:
     objects: tuple[bytes, ...] = ()
     image: Image | None = None
     work: Callable[[Device, Sequence[object]], Arrays] | None = None
-    together: Turns | None = None
+    together: Coroutines | None = None
     into: Callable[[Sequence[object], Sequence[object]], Arrays] | None = None
     entry: Entry | None = None
     devices: int = 1
@@ -286,7 +286,7 @@ def link(
     """
     sites = _sites(program.host_calls)
     devices = topology_of(module).devices
-    meetings = _meetings(topology_of(module), sites, threads) if devices > 1 and to_run else None
+    rendezvous = _rendezvous(topology_of(module), sites, threads) if devices > 1 and to_run else None
     symbols = {call.symbol: site.address for call, site in zip(program.host_calls, sites, strict=True)}
     objects = tuple(units.finish(program.units, program.library))
     # Without the GIL other devices, and whoever waits for the end, have their turn.
@@ -324,30 +324,30 @@ def link(
     return executable(
         run=alone if needs_device else call,
         image=image if not sites and timeout is None and recorder is None else None,
-        work=work, together=_turns(entry, meetings),
+        work=work, together=_coroutines(entry, rendezvous),
         into=None if needs_device or devices > 1 else entry.run_into,
         entry=None if needs_device or devices > 1 else entry, recorder=recorder,
     )  # fmt: skip
 
 
-def _meetings(topology: Topology, sites: Sequence[Site | NativeSite], threads: int | None) -> Meetings | None:
+def _rendezvous(topology: Topology, sites: Sequence[Site | NativeSite], threads: int | None) -> RendezvousTable | None:
     """Where devices meet that take turns, if they can: then all `sites` are native code."""
-    from hlotool.runtime.turns import MOST, usable
+    from hlotool.runtime.coroutines import MOST, usable
 
     if not usable() or topology.devices > MOST:
         return None
-    from hlotool.runtime.meetings import Meetings
+    from hlotool.runtime.rendezvous import RendezvousTable
 
-    meetings = Meetings(topology, threads)
-    return meetings if all(site.meet_in(meetings) for site in sites) else None
+    rendezvous = RendezvousTable(topology, threads)
+    return rendezvous if all(site.meet_in(rendezvous) for site in sites) else None
 
 
-def _turns(entry: Entry, meetings: Meetings | None) -> Turns | None:
-    if meetings is None:
+def _coroutines(entry: Entry, rendezvous: RendezvousTable | None) -> Coroutines | None:
+    if rendezvous is None:
         return None
-    from hlotool.runtime.turns import Turns
+    from hlotool.runtime.coroutines import Coroutines
 
-    return Turns(entry, meetings)
+    return Coroutines(entry, rendezvous)
 
 
 def _image(program: Program, objects: tuple[bytes, ...], releases_gil: bool) -> Image:

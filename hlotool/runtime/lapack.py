@@ -51,7 +51,7 @@ class NativeSite:
     address: int
     keep: tuple[object, ...] = field(repr=False)
 
-    def meet_in(self, meetings: object) -> bool:
+    def meet_in(self, rendezvous: object) -> bool:
         """It never waits for another device."""
         return True
 

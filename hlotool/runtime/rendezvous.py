@@ -1,9 +1,9 @@
-"""Collectives among devices that are threads of this process, as native code carries them out (``native/turns.ll``).
+"""Collectives among devices of this process, as native code carries them out (``native/coroutines.ll``).
 
 A collective in a program is a record, one for all devices, in 64-bit words::
 
     0 its function  1 a Python object that is called where devices have threads of their own
-    2 the number of the first of its meetings in a run, one for each group  3 of each device: its group, and its
+    2 the number of the first of its rendezvous in a run, one for each group  3 of each device: its group, and its
     place in that  4 of each group: how many members it has, how many tasks there are, and their scripts
     5 the number of the program  6 what lets the threads of the pool share tasks
 
@@ -34,11 +34,11 @@ from hlotool.evaluate.combiner import combiner_of
 from hlotool.ir import Instruction, Shape, dtype_of
 from hlotool.ir.devices import Topology, device_groups, device_pairs
 from hlotool.lazy_dataclass import dataclass
-from hlotool.runtime import pool, turns
+from hlotool.runtime import coroutines, pool
 from hlotool.runtime.fold import fold, folds
 from hlotool.runtime.load import Library
 
-__all__ = ["Meetings"]
+__all__ = ["RendezvousTable"]
 
 _TASK_BYTES = 1 << 18
 """What a task reads and writes at most, about: waking somebody for less takes longer than doing it."""
@@ -47,10 +47,10 @@ _LINE = 64
 _programs = itertools.count(1)
 
 
-class Meetings:
+class RendezvousTable:
     """The collectives of a program on so many devices.
 
-    `count` is how many meetings they take in a run, each of `stride` bytes.
+    `count` is how many rendezvous they take in a run, each of `stride` bytes.
     """
 
     def __init__(self, topology: Topology, threads: int | None = None) -> None:
@@ -59,7 +59,7 @@ class Meetings:
         self.program = next(_programs)
         self.stride = -(-8 * (2 + topology.devices) // _LINE) * _LINE
         self.parallel = pool.symbols(threads)["hlo_parallel"]
-        self._records: dict[int, Meeting] = {}
+        self._records: dict[int, Rendezvous] = {}
 
     def add(self, instruction: Instruction, callable_address: int) -> Record | None:
         """What native code is given in the place of `callable_address`; None where it does not do this instruction."""
@@ -72,11 +72,11 @@ class Meetings:
         if any(tasks is None for tasks in scripts):
             return None
         first, self.count = self.count, self.count + len(groups)
-        record = Meeting(instruction, groups, [*filter(None, scripts)], self, first, callable_address)
+        record = Rendezvous(instruction, groups, [*filter(None, scripts)], self, first, callable_address)
         self._records[record.address - 1] = record
         return record
 
-    def record_at(self, address: int) -> Meeting:
+    def record_at(self, address: int) -> Rendezvous:
         """The record of a collective that lies there."""
         return self._records[address]
 
@@ -92,16 +92,16 @@ class Record:
         return self._words.ctypes.data + 1
 
 
-class Meeting(Record):
+class Rendezvous(Record):
     """That of a collective."""
 
     def __init__(
         self, instruction: Instruction, groups: Sequence[tuple[int, ...]], scripts: Sequence[Sequence[_Script]],
-        meetings: Meetings, first: int, callable_address: int,
+        rendezvous: RendezvousTable, first: int, callable_address: int,
     ) -> None:  # fmt: skip
         self.instruction = instruction
         self.groups = groups
-        places = np.full((meetings.topology.devices, 2), -1, np.int64)
+        places = np.full((rendezvous.topology.devices, 2), -1, np.int64)
         rows = np.zeros((len(groups), 3), np.uint64)
         kept: list[Any] = [places, rows]
         for number, (members, tasks) in enumerate(zip(groups, scripts, strict=True)):
@@ -111,8 +111,8 @@ class Meeting(Record):
             addresses = np.array([words.ctypes.data for words in written], np.uint64)
             rows[number] = len(members), len(tasks), addresses.ctypes.data
             kept += [written, addresses, [script.libraries for script in tasks]]
-        words = [turns.meet_address(), callable_address, first, places.ctypes.data, rows.ctypes.data, meetings.program]
-        words += [meetings.parallel]
+        words = [coroutines.meet_address(), callable_address, first, places.ctypes.data, rows.ctypes.data]
+        words += [rendezvous.program, rendezvous.parallel]
         super().__init__(np.array(words, np.uint64))
         self._kept = kept
 
@@ -120,7 +120,7 @@ class Meeting(Record):
 def _number(instruction: Instruction, topology: Topology, callable_address: int, program: int) -> Any:
     """The record of an instruction that gives a number of its device."""
     divisor, modulus = _DIVISORS[instruction.opcode](topology)
-    return np.array([turns.number_address(), callable_address, divisor, modulus, 0, program], np.uint64)
+    return np.array([coroutines.number_address(), callable_address, divisor, modulus, 0, program], np.uint64)
 
 
 _DIVISORS: dict[str, Callable[[Topology], tuple[int, int]]] = {
@@ -132,8 +132,8 @@ _DIVISORS: dict[str, Callable[[Topology], tuple[int, int]]] = {
 
 # ---- scripts
 
-_COPY, _ZERO, _FOLD = turns.COPY, turns.ZERO, turns.FOLD
-_WORDS = turns.STEP_WORDS
+_COPY, _ZERO, _FOLD = coroutines.COPY, coroutines.ZERO, coroutines.FOLD
+_WORDS = coroutines.STEP_WORDS
 
 
 @dataclass(frozen=True, slots=True)

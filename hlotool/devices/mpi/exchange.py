@@ -21,7 +21,7 @@ from hlotool.devices.mpi.groups import Group
 from hlotool.devices.mpi.library import mpi
 from hlotool.devices.mpi.types import Reduction, packed_type, reduction_of
 from hlotool.evaluate.combiner import combiner_of
-from hlotool.evaluate.devices import Meeting
+from hlotool.evaluate.devices import Rendezvous
 from hlotool.evaluate.values import AnyArray, Value, leaves_of, value_from_leaves
 from hlotool.ir import Instruction
 from hlotool.ir.devices import Topology, device_pairs
@@ -39,13 +39,13 @@ than a reduction of MPI's that does not block."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A meeting as one rank sees it: the arrays of its devices, by their positions among the members.
+    """A rendezvous as one rank sees it: the arrays of its devices, by their positions among the members.
 
     Reductions of MPI may be used whose order makes no difference, and if `fast` others, too; `own` makes operations
     for types that MPI does not know.
     """
 
-    meeting: Meeting
+    rendezvous: Rendezvous
     group: Group
     topology: Topology
     operands: Mapping[int, Sequence[AnyArray]]
@@ -55,7 +55,7 @@ class Job:
 
     @property
     def instruction(self) -> Instruction:
-        return self.meeting.instruction
+        return self.rendezvous.instruction
 
     @property
     def first(self) -> int:
@@ -70,8 +70,8 @@ class Job:
         return found if found.exact or two or self.fast else None
 
     def fold(self, number: int, arrays: Sequence[AnyArray]) -> AnyArray:
-        assert self.meeting.fold is not None
-        return self.meeting.fold(number, arrays)
+        assert self.rendezvous.fold is not None
+        return self.rendezvous.fold(number, arrays)
 
     def share(self, number: int) -> None:
         """Give all devices here what the first one has as result `number`."""
@@ -80,7 +80,7 @@ class Job:
 
 
 def exchange(job: Job) -> Steps:
-    """Carry out a meeting."""
+    """Carry out a rendezvous."""
     instruction = job.instruction
     opcode = instruction.opcode.removesuffix("-start")
     count = len(instruction.operands)
@@ -106,7 +106,7 @@ def exchange(job: Job) -> Steps:
 
 
 def peers(instruction: Instruction, topology: Topology, group: Group) -> tuple[int, ...]:
-    """The devices that have to be at a meeting for this rank's to go on."""
+    """The devices that have to be at a rendezvous for this rank's to go on."""
     members = group.members
     if not instruction.opcode.startswith("collective-permute"):
         return members
@@ -293,7 +293,7 @@ def _permute(job: Job) -> Steps:
 
 def _anything(job: Job) -> Steps:
     """By the definition of the collective, with the operands of all members, whose sizes may differ."""
-    meeting, group = job.meeting, job.group
+    rendezvous, group = job.rendezvous, job.group
     shapes = [operand.shape for operand in job.instruction.operands]
     bounds = [leaf.dimensions for shape in shapes for leaf in shape.leaves() if leaf.is_array]
     own = [job.operands[position] for position in group.here]
@@ -306,7 +306,7 @@ def _anything(job: Job) -> Steps:
     for arrays, lengths in zip(everyone, all_sizes, strict=True):
         leaves = iter([array[tuple(map(slice, size))] for array, size in zip(arrays, lengths, strict=True)])
         values.append(tuple(value_from_leaves(shape, leaves) for shape in shapes))
-    results = meeting.combine(values)
+    results = rendezvous.combine(values)
     for position in group.here:
         placed(results[position], job.results[position])
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from hlotool.devices.mpi.library import mpi
-from hlotool.evaluate.devices import meeting_key
+from hlotool.evaluate.devices import rendezvous_key
 from hlotool.ir import InputError, Module
 from hlotool.ir.devices import Topology, device_groups, device_pairs, is_collective
 from hlotool.lazy_dataclass import dataclass
@@ -17,10 +17,10 @@ __all__ = ["Group", "Groups", "groups_of", "homes_of"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The devices of one meeting, `members`, as they are spread over the ranks of `comm` (None: all are here).
+    """The devices of one rendezvous, `members`, as they are spread over the ranks of `comm` (None: all are here).
 
     `places` has for each rank of `comm` the positions among the members of those that it hosts, in order; `own` is this
-    rank's number there.  `name` stands for the key of the meeting in what ranks tell each other.
+    rank's number there.  `name` stands for the key of the rendezvous in what ranks tell each other.
     """
 
     members: tuple[int, ...]
@@ -42,9 +42,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Groups:
-    """All meetings of a program by their keys, and the tags of messages by (channel, source, target)."""
+    """All rendezvous of a program by their keys, and the tags of messages by (channel, source, target)."""
 
-    meetings: Mapping[Hashable, Group]
+    rendezvous: Mapping[Hashable, Group]
     tags: Mapping[tuple[int, int, int], int]
 
 
@@ -74,7 +74,7 @@ def groups_of(modules: Sequence[Module], topology: Topology, homes: Sequence[int
     communicator.  Those in loops and branches have one each: where devices do not agree which comes next, they wait for
     each other instead of taking one for the other.
     """
-    meetings: dict[Hashable, Group] = {}
+    rendezvous: dict[Hashable, Group] = {}
     shared: dict[tuple[int, ...], Any] = {}
     members_of, in_order = _meetings_of(modules, topology)
     for number, (key, members) in enumerate(members_of.items()):
@@ -87,7 +87,7 @@ def groups_of(modules: Sequence[Module], topology: Topology, homes: Sequence[int
             if key in in_order:
                 shared[members] = found
         name = hashlib.sha256(repr(key).encode()).hexdigest()[:16]  # the same on every rank
-        meetings[key] = Group(members=members, places=places, own=own, comm=found, name=name)
+        rendezvous[key] = Group(members=members, places=places, own=own, comm=found, name=name)
     mail = {
         (instruction.attributes.get("channel_id", 0), *pair)
         for module in modules
@@ -95,20 +95,20 @@ def groups_of(modules: Sequence[Module], topology: Topology, homes: Sequence[int
         if instruction.opcode in ("send", "recv") and not instruction.attributes.get("is_host_transfer")
         for pair in device_pairs(instruction, topology)
     }
-    return Groups(meetings=meetings, tags={row: tag for tag, row in enumerate(sorted(mail))})
+    return Groups(rendezvous=rendezvous, tags={row: tag for tag, row in enumerate(sorted(mail))})
 
 
 def _meetings_of(
     modules: Sequence[Module], topology: Topology
 ) -> tuple[dict[Hashable, tuple[int, ...]], set[Hashable]]:
-    """The members of each meeting, and which meetings are in entries alone."""
+    """The members of each rendezvous, and which rendezvous are in entries alone."""
     found: dict[Hashable, tuple[int, ...]] = {}
     elsewhere: set[Hashable] = set()
     for module in modules:
         for instruction in module.instructions():
             if is_collective(instruction.opcode):
                 for members in device_groups(instruction, topology):
-                    key = meeting_key(instruction, members)
+                    key = rendezvous_key(instruction, members)
                     found[key] = members
                     if instruction.parent is not module.entry:
                         elsewhere.add(key)

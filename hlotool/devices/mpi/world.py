@@ -18,7 +18,7 @@ from hlotool.devices.mpi.exchange import Job, Steps, exchange, peers, placed
 from hlotool.devices.mpi.groups import Groups
 from hlotool.devices.mpi.library import mpi
 from hlotool.devices.mpi.repeated import Repeated, repeated
-from hlotool.evaluate.devices import CarryOut, Device, Meeting, Shortcut, World, meeting_key
+from hlotool.evaluate.devices import CarryOut, Device, Rendezvous, Shortcut, World, rendezvous_key
 from hlotool.evaluate.feeds import Feeds
 from hlotool.evaluate.values import AnyArray, Operands, Value, copied, leaves_of, value_from_leaves
 from hlotool.ir import ExecutionError, Instruction, Shape, dtype_of
@@ -46,7 +46,7 @@ _give_way: Callable[[], object] = getattr(os, "sched_yield", lambda: time.sleep(
 
 @dataclass(slots=True)
 class _Table:
-    """A meeting at which devices of this rank arrive; the last of them starts it, and one of them carries it out."""
+    """A rendezvous at which devices of this rank arrive; the last of them starts it, and one of them carries it out."""
 
     here: tuple[int, ...]
     values: dict[int, list[AnyArray]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class _Table:
 class MpiWorld(World):
     """The devices of one run of a program, those `here` of them.
 
-    It is the run with this `number`.  `groups` are its meetings, `mail` is the communicator of messages between
+    It is the run with this `number`.  `groups` are its rendezvous, `mail` is the communicator of messages between
     devices, and `control` what ranks tell each other beside that.  With `fast` reductions may take another order than
     that of the devices.  `known` is for what it learns about instructions, and later runs want to know.
     """
@@ -134,36 +134,36 @@ class MpiWorld(World):
             self._ended.add(device)
             self._progress += 1
 
-    # ---- meetings
+    # ---- rendezvous
 
-    def meet(self, device: int, meeting: Meeting, value: Operands, into: Sequence[AnyArray] | None) -> Value:
-        group = self._groups.meetings[meeting.key]  # of all collectives of the module, before it ran
+    def meet(self, device: int, rendezvous: Rendezvous, value: Operands, into: Sequence[AnyArray] | None) -> Value:
+        group = self._groups.rendezvous[rendezvous.key]  # of all collectives of the module, before it ran
         members = group.members
         here = tuple(members[position] for position in group.here)
-        shape = _result_shape(meeting.instruction)
-        started = meeting.started and shape.is_static
+        shape = _result_shape(rendezvous.instruction)
+        started = rendezvous.started and shape.is_static
         if into is None and shape.is_static:
             into = [np.empty(leaf.dimensions, dtype_of(leaf.element_type)) for leaf in shape.leaves() if leaf.is_array]
         if started:
             value = copied(value)  # its memory may be used for other things from now on
         place = group.name
         with self._changed:
-            table = self._tables.setdefault(meeting.key, _Table(here))
+            table = self._tables.setdefault(rendezvous.key, _Table(here))
             table.values[device] = [np.asarray(leaf, order="C") for leaf in leaves_of(tuple(value))]
             table.results[device] = list(into or ())
             self._been[device, place] += 1
             self._progress += 1
             wait = Wait(
-                name=meeting.name, place=place, times=self._times(device, place),
-                devices=peers(meeting.instruction, self.topology, group),
+                name=rendezvous.name, place=place, times=self._times(device, place),
+                devices=peers(rendezvous.instruction, self.topology, group),
             )  # fmt: skip
             last = len(table.values) == len(here)
             if last:
-                del self._tables[meeting.key]
+                del self._tables[rendezvous.key]
         if last:
-            self._begin(table, meeting)
+            self._begin(table, rendezvous)
         if started:
-            self._started.setdefault((device, meeting.instruction), deque()).append((table, wait))
+            self._started.setdefault((device, rendezvous.instruction), deque()).append((table, wait))
             self._control.wake()
         else:
             self._complete(device, table, wait)
@@ -208,7 +208,7 @@ class MpiWorld(World):
         if len(self._homes) > self._control.size:  # whoever has several devices brings them together first
             return None
         members = next((group for group in device_groups(instruction, self.topology) if device in group), ())
-        group = self._groups.meetings.get(meeting_key(instruction, members))
+        group = self._groups.rendezvous.get(rendezvous_key(instruction, members))
         if group is None:
             return None
         fast = self._fast and self._control.hosts > 1  # on one host MPI's own ways take longer
@@ -219,20 +219,20 @@ class MpiWorld(World):
         if going:
             self._complete(device, *going.popleft())
 
-    def _begin(self, table: _Table, meeting: Meeting) -> None:
+    def _begin(self, table: _Table, rendezvous: Rendezvous) -> None:
         """All devices of this rank are there: communication starts."""
-        group = self._groups.meetings[meeting.key]
-        shapes = [operand.shape for operand in meeting.instruction.operands]
+        group = self._groups.rendezvous[rendezvous.key]
+        shapes = [operand.shape for operand in rendezvous.instruction.operands]
         try:
             if group.comm is None:
                 values = []
                 for member in group.members:
                     leaves = iter(table.values[member])
                     values.append(tuple(value_from_leaves(shape, leaves) for shape in shapes))
-                self._among_threads(table, meeting, values)
+                self._among_threads(table, rendezvous, values)
             else:
                 job = Job(
-                    meeting=meeting, group=group, topology=self.topology,
+                    rendezvous=rendezvous, group=group, topology=self.topology,
                     operands={n: table.values[group.members[n]] for n in group.here},
                     results={n: table.results[group.members[n]] for n in group.here},
                     fast=self._fast, own=self._own,
@@ -246,15 +246,15 @@ class MpiWorld(World):
             table.begun = True
             self._changed.notify_all()
 
-    def _among_threads(self, table: _Table, meeting: Meeting, values: Sequence[Operands]) -> None:
-        """A meeting of devices that are all here."""
-        results = meeting.combine(values)
-        for member, result in zip(meeting.members, results, strict=True):
+    def _among_threads(self, table: _Table, rendezvous: Rendezvous, values: Sequence[Operands]) -> None:
+        """A rendezvous of devices that are all here."""
+        results = rendezvous.combine(values)
+        for member, result in zip(rendezvous.members, results, strict=True):
             placed(result, table.results[member])
         table.over = True
 
     def _complete(self, device: int, table: _Table, wait: Wait) -> None:
-        """Wait until a meeting is over, and work on it where nobody else does."""
+        """Wait until a rendezvous is over, and work on it where nobody else does."""
         with self._waiting(device, wait):
             with self._changed:
                 while not table.begun:

@@ -125,9 +125,9 @@ def _divided_proto(program: bytes, form: str, settings: Options) -> bytes:
 
 def _code(executable: Executable) -> Code:
     size = sum(map(len, executable.objects))
-    turns = executable.together
-    entry = executable.entry if turns is None else turns.entry
-    return Code(executable.run, entry, executable.donated, executable.memory.arena_bytes, size, turns)
+    coroutines = executable.together
+    entry = executable.entry if coroutines is None else coroutines.entry
+    return Code(executable.run, entry, executable.donated, executable.memory.arena_bytes, size, coroutines)
 
 
 def _signature(module: Module) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:

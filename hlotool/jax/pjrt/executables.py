@@ -148,13 +148,14 @@ def _describe(loaded: Loaded) -> None:
         dimensions = pinned.words(shape.dimensions, ctypes.c_int64)
         out_rows += [number_of_type(shape.element_type), shape.rank, dimensions, _bytes(shape), aliases.get(number, -1)]
     devices = [loaded.client.devices[number] for number in loaded.settings.devices]
-    turns = loaded.made.code.turns if entry and loaded.made.code else None
+    coroutines = loaded.made.code.coroutines if entry and loaded.made.code else None
     words = [
         len(loaded.made.parameters), len(loaded.made.outputs),
         entry.address if entry else 0, entry.arena_bytes if entry else 0, entry.constants if entry else 0,
         id(_execute), devices[0].address, pinned.words([device.memory for device in devices]),
         pinned.words(rows, ctypes.c_int64), pinned.words(out_rows, ctypes.c_int64), int(entry is not None), 0, 0,
-        loaded.settings.replicas, loaded.settings.partitions, 1, 0, len(devices), turns.address if turns else 0,
+        loaded.settings.replicas, loaded.settings.partitions, 1, 0, len(devices),
+        coroutines.address if coroutines else 0,
     ]  # fmt: skip
     loaded.words = (ctypes.c_uint64 * len(words))(*words)
 

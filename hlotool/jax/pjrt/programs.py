@@ -24,7 +24,7 @@ from hlotool.runtime.image import Image, load_image
 from hlotool.runtime.stored_programs import RECALLED, program_key, recall_program, remember_program
 
 if TYPE_CHECKING:
-    from hlotool.runtime.turns import Turns
+    from hlotool.runtime.coroutines import Coroutines
 
 __all__ = ["Code", "Made", "Runner", "code_of_image", "key_of", "recall", "remember"]
 
@@ -34,7 +34,7 @@ Array: TypeAlias = npt.NDArray[Any]
 @dataclass(frozen=True, slots=True)
 class Code:
     """Native code: `run` takes and gives arrays; `entry` is the function behind it, None where there is more to do;
-    several devices run that in `turns`.
+    several devices run that as `coroutines`.
 
     `donated` maps results to the parameters in whose memory they are.
     """
@@ -44,7 +44,7 @@ class Code:
     donated: Mapping[int, int]
     arena_bytes: int
     code_bytes: int
-    turns: Turns | None = None
+    coroutines: Coroutines | None = None
 
 
 class Runner(Protocol):

@@ -1,4 +1,4 @@
-; Devices of one run that take turns in one thread, and where they meet: hlotool/runtime/turns.py and meetings.py say what the
+; Devices of one run as coroutines of one thread, and where they meet: coroutines.py and rendezvous.py say what the
 ; words of runs, members, records and steps are.
 
 @hlo_key = external global i8
@@ -11,7 +11,7 @@ declare void @PyEval_RestoreThread(ptr)
 declare ptr @memcpy(ptr, ptr, i64)
 declare ptr @memset(ptr, i32, i64)
 
-; ---- turns
+; ---- coroutines
 
 ; Go on where a stack pointer says, and store at an address the one with which to come back.
 define internal void @switch(ptr %from, ptr %to) naked noinline nounwind {
@@ -190,9 +190,9 @@ waits:
 compare:
   %until_at = getelementptr i64, ptr %member, i64 ${UNTIL}
   %until = load i64, ptr %until_at
-  %meetings_at = getelementptr i64, ptr %where, i64 1
-  %meetings = load i64, ptr %meetings_at
-  %held = icmp ult i64 %meetings, %until
+  %rendezvous_all_at = getelementptr i64, ptr %where, i64 1
+  %rendezvous = load i64, ptr %rendezvous_all_at
+  %held = icmp ult i64 %rendezvous, %until
   br i1 %held, label %following, label %go
 go:
   store ptr %member, ptr %run
@@ -259,7 +259,7 @@ end:
   ret void
 }
 
-; ---- meetings
+; ---- rendezvous
 
 define i64 @hlo_meet(ptr %record, ptr %table) nounwind {
 entry:
@@ -301,19 +301,19 @@ arrive:
   %first_at = getelementptr i64, ptr %record, i64 2
   %first = load i64, ptr %first_at
   %number = add i64 %first, %group
-  %meetings_at = getelementptr i64, ptr %run, i64 1
-  %meetings = load ptr, ptr %meetings_at
+  %rendezvous_all_at = getelementptr i64, ptr %run, i64 1
+  %rendezvous_all = load ptr, ptr %rendezvous_all_at
   %stride_at = getelementptr i64, ptr %run, i64 2
   %stride = load i64, ptr %stride_at
   %offset = mul i64 %number, %stride
-  %meeting = getelementptr i8, ptr %meetings, i64 %offset
-  %over_at = getelementptr i64, ptr %meeting, i64 1
+  %rendezvous = getelementptr i8, ptr %rendezvous_all, i64 %offset
+  %over_at = getelementptr i64, ptr %rendezvous, i64 1
   %over = load i64, ptr %over_at
   %over.next = add i64 %over, 1
-  %tables = getelementptr i64, ptr %meeting, i64 2
+  %tables = getelementptr i64, ptr %rendezvous, i64 2
   %mine = getelementptr ptr, ptr %tables, i64 %position
   store ptr %table, ptr %mine
-  %before = load i64, ptr %meeting
+  %before = load i64, ptr %rendezvous
   %here = add i64 %before, 1
   %last = icmp eq i64 %here, %members
   br i1 %last, label %begin, label %wait
@@ -341,13 +341,13 @@ end:
 close:
   %size = mul i64 %members, 8
   %cleared = call ptr @memset(ptr %tables, i32 0, i64 %size)
-  store i64 0, ptr %meeting
+  store i64 0, ptr %rendezvous
   store i64 %over.next, ptr %over_at
   ret i64 ${COMPLETE}
 wait:
-  store i64 %here, ptr %meeting
+  store i64 %here, ptr %rendezvous
   %where_at = getelementptr i64, ptr %member, i64 ${WHERE}
-  store ptr %meeting, ptr %where_at
+  store ptr %rendezvous, ptr %where_at
   %until_at = getelementptr i64, ptr %member, i64 ${UNTIL}
   store i64 %over.next, ptr %until_at
   %what_at = getelementptr i64, ptr %member, i64 ${WHAT}

@@ -5,7 +5,7 @@
 ;   9 rows of results: type, rank, dimensions, bytes, the parameter that holds it or -1
 ;   10 is there an entry function?  11 runs  12 nanoseconds of all of them  13 replicas  14 partitions
 ;   15 references  16 the next one in the list of those without references  17 devices
-;   18 the record of a function that runs the frames of several devices, or 0 (hlotool/runtime/turns.py)
+;   18 the record of a function that runs the frames of several devices, or 0 (hlotool/runtime/coroutines.py)
 
 @failed = external global i8
 @KeyboardInterrupt = external global i8
