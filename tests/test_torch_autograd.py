@@ -1,4 +1,4 @@
-"""Training through ``torch.compile``: graphs that autograd calls in the short way, and others."""
+"""Training through ``torch.compile``: graphs whose passes are one function of autograd, and others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import nn  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 from torch_graphs import begin_anew  # noqa: E402
 
-from hlotool.torch.autograd import is_direct  # noqa: E402
+from hlotool.torch.autograd import is_joined  # noqa: E402
 
 close = torch.testing.assert_close
 
@@ -32,12 +32,12 @@ def mlp() -> Any:
     return nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
 
 
-def is_short(tensor: Any) -> bool:
-    """Whether a graph called in the short way is among what made a tensor."""
+def is_one_function(tensor: Any) -> bool:
+    """Whether a graph whose passes are one function is among what made a tensor."""
     pending = [tensor.grad_fn]
     while pending:
         node = pending.pop()
-        if node is not None and is_direct(node):
+        if node is not None and is_joined(node):
             return True
         pending += [further for further, _ in node.next_functions] if node is not None else []
     return False
@@ -49,10 +49,11 @@ def squares(results: Any) -> Any:
 
 
 def same(function: Any, *examples: Any, loss: Callable[[Any], Any] = squares, **options: Any) -> bool:
-    """Train by `function` eagerly and compiled: equal results, gradients and buffers.  Was the last call short?"""
+    """Train by `function` eagerly and compiled: equal results, gradients and buffers.  Were they one
+    function in the last call?"""
     own = copy.deepcopy(function) if isinstance(function, nn.Module) else function
     compiled = backend(own, **options)
-    short = False
+    joined = False
     for _ in range(3):
         both = []
         for run, parts in ((function, function), (compiled, own)):
@@ -61,7 +62,7 @@ def same(function: Any, *examples: Any, loss: Callable[[Any], Any] = squares, **
             ]
             results = run(*given)
             made = loss(results)
-            short = is_short(made)
+            joined = is_one_function(made)
             made.backward()
             found = [t.grad for t in given if isinstance(t, torch.Tensor)]
             if isinstance(parts, nn.Module):
@@ -76,7 +77,7 @@ def same(function: Any, *examples: Any, loss: Callable[[Any], Any] = squares, **
             assert (one is None) == (other is None)
             if one is not None:
                 close(one, other, rtol=1e-4, atol=1e-4)
-    return short
+    return joined
 
 
 def pooled() -> Any:
@@ -94,7 +95,7 @@ def in_place(x: Any) -> Any:
     return result
 
 
-SHORT: dict[str, tuple[Any, ...]] = {
+ALONE: dict[str, tuple[Any, ...]] = {
     "layers": (mlp(), (torch.randn(4, 8),)),
     "buffers that are written to": (pooled(), (torch.randn(2, 3, 8, 8),)),
     "a result that nobody uses": (lambda x, w: (x @ w, (x * 2).sin()), (torch.randn(4, 4), torch.randn(4, 4)), 0),
@@ -110,9 +111,9 @@ SHORT: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("name", SHORT)
-def test_short_ways(name: str) -> None:
-    function, examples, *only = SHORT[name]
+@pytest.mark.parametrize("name", ALONE)
+def test_passes_that_are_called_alone(name: str) -> None:
+    function, examples, *only = ALONE[name]
     loss = (lambda results: results[only[0]].sum()) if only else squares
     assert same(function, *examples, loss=loss)
 
@@ -140,7 +141,7 @@ def test_sizes_that_are_not_known() -> None:
             result.view(-1, 1, 2).expand(-1, batch, 2).square().sum().backward()
         close(*results)
         close(own[0].weight.grad, function[0].weight.grad)
-    assert is_short(results[1])
+    assert is_one_function(results[1])
     assert results[1]._dynamo_weak_dynamic_indices == {0}
     assert same(lambda x: x.sin().sum(0) * x.shape[0], torch.randn(4, 3), dynamic=True)
 
@@ -174,7 +175,7 @@ def test_arguments_whose_gradient_nobody_needs() -> None:
         made.sum().backward()
         close(x.grad, x.detach().cos() * y.detach())
         assert y.grad is None
-    assert is_short(made)
+    assert is_one_function(made)
     assert not asked
 
 
@@ -183,7 +184,7 @@ def product(x: Any, w: Any) -> Any:
 
 
 def trained(count: int = 2) -> Any:
-    """A compiled function whose calls are short."""
+    """A compiled function whose passes are one function of autograd."""
     compiled = backend(product)
     for _ in range(count):
         compiled(torch.randn(3, 3, requires_grad=True), torch.randn(3, 3, requires_grad=True)).sum().backward()
@@ -193,7 +194,7 @@ def trained(count: int = 2) -> Any:
 def test_backward_again() -> None:
     x, w = (torch.randn(3, 3, requires_grad=True) for _ in range(2))
     made = trained()(x, w).sum()
-    assert is_short(made)
+    assert is_one_function(made)
     made.backward(retain_graph=True)
     once = x.grad.clone()
     made.backward()
@@ -224,7 +225,7 @@ def test_autocast() -> None:
             result.float().sum().backward()
         close(got, wanted, rtol=2e-2, atol=2e-2)
         close(own[0].weight.grad, function[0].weight.grad, rtol=3e-2, atol=3e-2)
-    assert is_short(got)
+    assert is_one_function(got)
 
 
 def test_checkpoints_and_hooks_of_saved_tensors() -> None:
@@ -243,7 +244,7 @@ def test_checkpoints_and_hooks_of_saved_tensors() -> None:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, packed.__getitem__):
         made = compiled(x).sum()
-    assert is_short(made)
+    assert is_one_function(made)
     made.backward()
     assert packed
 

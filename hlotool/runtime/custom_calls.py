@@ -78,7 +78,7 @@ class Site:
         raise NotImplementedError
 
     def meet_in(self, rendezvous: RendezvousTable) -> bool:
-        """Whether this never waits for another device, or is native code from now on, as one of the `rendezvous`."""
+        """Whether this never waits for another device, or is native code from now on, in the table of `rendezvous`."""
         return False
 
     def __call__(self, arguments: int) -> None:

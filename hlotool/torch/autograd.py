@@ -22,7 +22,7 @@ from torch._guards import TracingContext
 from hlotool.torch.call import is_transformed
 from hlotool.torch.program import Function, function_of_graph
 
-__all__ = ["Passes", "is_direct"]
+__all__ = ["Passes", "is_joined"]
 
 _NOTHING = (
     "num_mutated_inp_runtime_indices", "num_outputs_aliased", "num_intermediate_bases",
@@ -34,12 +34,12 @@ _NOTHING = (
 
 
 _hooks: Callable[[bool], Any] = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", lambda tracing: None)
-"""Those for tensors that autograd saves (since 2.7)."""
+"""The hooks for saved tensors that are in force, a pair (since PyTorch 2.7)."""
 
 
 class Passes:
-    """The compiled passes of one graph, which AOTAutograd gives to `compile_pass`: the backward one with or after the
-    first call."""
+    """The forward and the backward pass of one graph, compiled when AOTAutograd hands them over, which it does with the
+    backward pass as late as in the first ``backward()``."""
 
     def __init__(self, name: Callable[[str], str], inputs: int) -> None:
         """`name` names a pass of a kind, ``forward`` for example; `inputs` are how many values the graph is given."""
@@ -64,22 +64,22 @@ class Passes:
 
         return compile_pass
 
-    def function(self, complete: Callable[..., Any]) -> Callable[..., Any]:
-        """The graph as a function; `complete` is AOTAutograd's."""
+    def function(self, wrapped: Callable[..., Any]) -> Callable[..., Any]:
+        """The graph as a function: `wrapped`, AOTAutograd's, until both passes are compiled and can be called alone."""
         if "forward" not in self._functions:
-            return complete
-        short: Callable[..., Any] | None = None
+            return wrapped
+        joined: Callable[..., Any] | None = None
 
         def call(*arguments: Any) -> Any:
-            nonlocal short
-            if short is None and "backward" in self._functions:
-                short = self._short() or complete
-            return complete(*arguments) if short is None or is_transformed() else short(*arguments)
+            nonlocal joined
+            if joined is None and "backward" in self._functions:
+                joined = self._joined() or wrapped
+            return wrapped(*arguments) if joined is None or is_transformed() else joined(*arguments)
 
         return call
 
-    def _short(self) -> Callable[..., Any] | None:
-        """Both passes as one function; None where the graph needs more than that."""
+    def _joined(self) -> Callable[..., Any] | None:
+        """Both passes as one function of autograd; None where the graph needs AOTAutograd's code around them."""
         metadata, forward, backward = self._metadata, self._graphs["forward"], self._graphs["backward"]
         if self._hooked or metadata is None or any(getattr(metadata, name, None) for name in _NOTHING):
             return None
@@ -102,19 +102,19 @@ class Passes:
             or any(_is_tensor(node) != (place < len(tensors)) for place, node in enumerate(results))
         ):
             return None
-        joined = _joined(
+        joined = _autograd_function(
             self._functions["forward"], self._functions["backward"], len(infos), len(tensors), wanted,
             [number for number, info in enumerate(infos) if not info.requires_grad], self._autocast,
         )  # fmt: skip
         given = zip(gradients, metadata.input_info, strict=True)
         without = [number for number, (node, info) in enumerate(given) if node is None and info.requires_grad]
         moving = {number: info.dynamic_dims for number, info in enumerate(infos) if info.dynamic_dims}
-        return _around(joined, without, tuple(metadata.mutated_graph_handled_indices_seen_by_autograd), moving)
+        return _with_notes(joined, without, tuple(metadata.mutated_graph_handled_indices_seen_by_autograd), moving)
 
 
-def is_direct(function: Any) -> bool:
-    """Whether what made this tensor, ``tensor.grad_fn``, is a graph called in the short way."""
-    return getattr(type(function), "_forward_cls", None) is not None and hasattr(type(function)._forward_cls, "direct")
+def is_joined(node: Any) -> bool:
+    """Whether a node of autograd's graph, ``tensor.grad_fn``, is of a graph whose passes are one function."""
+    return hasattr(getattr(type(node), "_forward_cls", None), "joined")
 
 
 def _needs_gradient(info: Any) -> bool:
@@ -130,7 +130,7 @@ def _placeholders(graph_module: fx.GraphModule) -> int:
     return sum(node.op == "placeholder" for node in graph_module.graph.nodes)
 
 
-def _joined(
+def _autograd_function(
     forward: Function, backward: Function, count: int, tensors: int, wanted: Sequence[int], constant: Sequence[int],
     autocast: bool,
 ) -> Callable[..., Any]:  # fmt: skip
@@ -143,7 +143,7 @@ def _joined(
     plainly = torch._C._DisableAutocast if autocast else nullcontext
 
     class CompiledFunction(torch.autograd.Function):  # type: ignore[misc]
-        direct = True
+        joined = True
 
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:
@@ -175,11 +175,12 @@ def _joined(
     return apply
 
 
-def _around(
+def _with_notes(
     function: Callable[..., Any], without: Sequence[int], written: Sequence[int], moving: Mapping[int, set[int]]
 ) -> Callable[..., Any]:
-    """The function of arguments as they come: autograd does not go on to those that are `without` a gradient, and those
-    that are `written` to are newer afterwards.  Some results have `moving` sizes, which graphs that follow are told."""
+    """The function, and what others have to know of a call: arguments `without` a gradient are detached, so that
+    autograd ends there; the versions of arguments that are `written` to are counted up; and results carry the
+    dimensions whose sizes vary (`moving`), by which Dynamo compiles the graphs that follow."""
     if not without and not written and not moving:
         return function
 
