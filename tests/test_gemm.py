@@ -392,7 +392,7 @@ def test_bytes_of_any_shape_and_order(
 
 
 @with_bytes
-@pytest.mark.parametrize("types", itertools.product(["s8", "u8"], repeat=2), ids="-".join)
+@pytest.mark.parametrize("types", [*itertools.product(["s8", "u8"], repeat=2)], ids="-".join)
 def test_bytes_around_the_edges_of_tiles(types: tuple[str, str]) -> None:
     """Rows, columns and terms about one and two tile registers, in the two ways that operands mostly lie."""
     generator = np.random.default_rng(7)
@@ -403,7 +403,7 @@ def test_bytes_around_the_edges_of_tiles(types: tuple[str, str]) -> None:
 
 
 @with_bytes
-@pytest.mark.parametrize("types", itertools.product(["s8", "u8"], repeat=2), ids="-".join)
+@pytest.mark.parametrize("types", [*itertools.product(["s8", "u8"], repeat=2)], ids="-".join)
 def test_long_sums_of_bytes_wrap(types: tuple[str, str]) -> None:
     """The numbers furthest from zero, so many of them that their products do not fit 32 bits."""
     worst = {"s8": -128, "u8": 255}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -344,23 +345,19 @@ CASES = _cases()
 
 
 @pytest.fixture(scope="module")
-def compiled() -> dict[str, str]:
-    """Every small program of the corpus as XLA compiled it, by name."""
-    found: dict[str, str] = {}
-    with Xla() as xla:
-        for case in CASES:
-            xla.compile(case.hlo)
-            found[case.name] = xla.optimised()
-    return found
+def xla() -> Iterator[Xla]:
+    with Xla() as peer:
+        yield peer
 
 
 @pytest.mark.skipif(not CASES, reason="the corpus of programs is not here")
 @pytest.mark.skipif(bool(missing()), reason=missing())
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_what_xla_made_of_the_corpus(case: Any, compiled: dict[str, str]) -> None:
+def test_what_xla_made_of_the_corpus(case: Any, xla: Xla) -> None:
     if any(target.startswith("lapack_") for target in case.meta["custom_calls"]):
         pytest.importorskip("scipy", reason="LAPACK custom calls need SciPy")
-    module: Module = parse(compiled[case.name])
+    xla.compile(case.hlo)
+    module: Module = parse(xla.optimised())
     check(module)
     arrays = case.inputs()
     for backend in ("cpu", "evaluate"):
