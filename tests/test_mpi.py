@@ -214,6 +214,15 @@ def test_a_failure_ends_all_ranks(what: str, python: str, tmp_path: Path) -> Non
     assert first["out"] == second["out"] == ""
 
 
+@needs_mpi
+@pytest.mark.parametrize("slow", range(4))
+@pytest.mark.parametrize("what", ["told", "gathered", "agree"])
+def test_who_has_done_its_part_may_end(what: str, slow: int, python: str) -> None:
+    """What all ranks do goes from some to others: the first have left when the last hear of it."""
+    done = job(python, 4, ROOT / "tests" / "mpi_endings.py", what, slow)
+    assert done.returncode == 0, said(done)
+
+
 # ---- without MPI
 
 

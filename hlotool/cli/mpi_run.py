@@ -189,12 +189,10 @@ def _end(devices: MpiDevices, loud: TextIO, text: str) -> NoReturn:
     control = devices.control
     control.look()
     failure = control.fail(f"rank {control.rank}: {text}")
-    if control.speaker == control.rank:
+    if control.speaker == control.rank or not control.wait_until_said(5):
         sys.stderr = loud
         say(f"error: {failure.text}", err=True)
         loud.flush()
         control.said()
-    else:
-        control.wait_until_said(2)
     sys.stdout.flush()
     os._exit(5)

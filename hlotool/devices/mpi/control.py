@@ -103,7 +103,8 @@ class Control:
         self.failure: Failure | None = None
         self.alarm = np.zeros(1, np.int64)  # 1 after a failure, for native code
         self.runs = 0  # that ended here
-        self.left: set[int] = set()  # the ranks that said that they end
+        self.agreed = 0  # how many things that all ranks do beside their runs ended here
+        self.left: dict[int, int] = {}  # the ranks that said that they end, and `agreed` of each
         self.changed: Callable[[], None] = lambda: None  # is called when there is a failure
         self.last_resort: Callable[[], None] | None = None  # ends a process that does not end by itself after a failure
         self.standing: Callable[[], Standing | None] = lambda: None  # None while nothing runs
@@ -155,8 +156,9 @@ class Control:
                 self._send(rank, {"said": True})
         self._closing.wait(0.1)
 
-    def wait_until_said(self, seconds: float) -> None:
-        self._said.wait(seconds)
+    def wait_until_said(self, seconds: float) -> bool:
+        """Whether it was said by then: the one that should say it may have ended with all its work done."""
+        return self._said.wait(seconds)
 
     def close(self) -> None:
         """Tell the others that nothing will come any more, and end the thread."""
@@ -167,7 +169,7 @@ class Control:
         self._thread.join(5)
         for rank in range(self.size):
             if rank != self.rank and rank not in self._gone:
-                self._send(rank, {"left": self.runs})
+                self._send(rank, {"left": [self.runs, self.agreed]})
 
     # ---- the thread
 
@@ -212,9 +214,9 @@ class Control:
         if "said" in message:
             self._said.set()
         if "left" in message:
+            runs, self.left[source] = message["left"]
             self._gone.add(source)
-            self.left.add(source)
-            if self.standing() is not None and message["left"] <= self.runs:
+            if self.standing() is not None and runs <= self.runs:
                 self.fail(f"rank {source} has ended although the program still runs")
         if "round" in message:
             self._echo = message["round"]

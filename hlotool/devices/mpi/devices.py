@@ -153,14 +153,17 @@ class MpiDevices:
         wait = 0.00005
         while not request.Test():
             self.alive()
-            if self.control.left:
-                failure = self.control.fail(f"rank {min(self.control.left)} has ended before the others")
+            # Who has left with its part of this done keeps nobody waiting: what it sent may be on its way by others.
+            missing = [rank for rank, agreed in self.control.left.copy().items() if agreed <= self.control.agreed]
+            if missing:
+                failure = self.control.fail(f"rank {min(missing)} has ended before the others")
                 raise ExecutionError(failure.text)
             if seconds is not None and time.monotonic() - begin > seconds:
                 text = f"rank {self.rank}: stopped: the time limit of {seconds:g} s is over; not all ranks came here"
                 raise ExecutionError(self.control.fail(text).text)
             time.sleep(wait)
             wait = min(wait * 2, 0.002)
+        self.control.agreed += 1
 
     def _world(
         self, executable: Executable, homes: tuple[int, ...], here: tuple[int, ...], groups: Groups,
