@@ -284,6 +284,61 @@ def test_copies_of_what_another_library_writes_to_are_their_own() -> None:
     assert (x.tolist(), copied.tolist()) == ([9, 2], [1, 2])
 
 
+def test_copies_from_before_another_library_writes_are_their_own() -> None:
+    x = np.asarray([1.0, 2.0])
+    copies = [x.copy(), np.asarray(x, copy=True), np.astype(x, np.float64), hlotool.jit(lambda one: one)(x)]
+    theirs = numpy.from_dlpack(x)
+    theirs[0] = 9
+    assert x.tolist() == [9, 2]
+    assert [one.tolist() for one in copies] == [[1, 2]] * 4
+
+
+def test_another_library_writes_to_the_memory_of_an_array_that_has_no_copies() -> None:
+    x = np.asarray([1.0, 2.0, 3.0])
+    address = x.__array__().ctypes.data
+    part = x[1:]
+    theirs = numpy.from_dlpack(x)
+    assert theirs.ctypes.data == address
+    theirs[1] = 9
+    copied = part.copy()
+    theirs[2] = 8
+    assert (x.tolist(), part.tolist(), copied.tolist()) == ([1, 9, 8], [9, 8], [9, 3])
+
+
+def test_another_library_that_writes_to_a_part_leaves_copies_alone() -> None:
+    x = np.asarray([1.0, 2.0, 3.0])
+    part, whole = x[1:], x.copy()
+    rest = part.copy()
+    numpy.from_dlpack(part)[0] = 9
+    assert (part.tolist(), whole.tolist(), rest.tolist()) == ([9, 3], [1, 2, 3], [2, 3])
+    step = x[::2]
+    kept = step.copy()
+    numpy.from_dlpack(step)[0] = 9
+    assert (step.tolist(), kept.tolist()) == ([9, 3], [1, 3])
+
+
+def test_an_array_of_this_package_by_dlpack_shares_its_elements() -> None:
+    x = np.asarray([1.0, 2.0])
+    for copy in (None, False):
+        other = np.from_dlpack(x, copy=copy)
+        x[0], other[1] = 5, 6
+        assert (x.tolist(), other.tolist()) == ([5, 6], [5, 6])
+    own = np.from_dlpack(x, copy=True)
+    own[0] = 7
+    assert (x.tolist(), own.tolist()) == ([5, 6], [7, 6])
+    assert np.from_dlpack(np.ones(2, dtype=np.bfloat16)).dtype == np.bfloat16
+
+
+def test_memory_that_nobody_may_write_to_goes_to_libraries_that_cannot_be_told_as_a_copy() -> None:
+    held = numpy.ones(2)
+    held.flags.writeable = False
+    x = np.asarray(held)
+    with pytest.raises(BufferError):
+        x.__dlpack__(copy=False)
+    x.__dlpack__()
+    assert not numpy.from_dlpack(x).flags.writeable  # NumPy is told
+
+
 def test_no_differences_are_the_array_itself() -> None:
     assert np.diff(X, n=0, prepend=1.0).shape == numpy.diff(X, n=0, prepend=1.0).shape
 

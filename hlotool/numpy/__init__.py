@@ -34,6 +34,7 @@ from hlotool.numpy.indexing import *  # noqa: F403
 from hlotool.numpy.indexing import _At as _At
 from hlotool.numpy.indexing import _flattened as _flattened
 from hlotool.numpy.indexing import _getitem as _getitem
+from hlotool.numpy.indexing import _own_memory as _own_memory
 from hlotool.numpy.indexing import _setitem as _setitem
 from hlotool.numpy.lent import *  # noqa: F403
 from hlotool.numpy.manipulation import *  # noqa: F403

@@ -225,8 +225,12 @@ class Array:
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        held = self._concrete("__dlpack__", _FOREIGN)
-        if not copy:  # the other library may write to it, which copies that are made from now on do not see
+        writeable = self._concrete("__dlpack__", _FOREIGN).flags.writeable
+        if copy is None and not writeable and (max_version is None or max_version[0] < 1):
+            copy = True  # such capsules cannot say that nobody may write
+        # what the other library writes is not seen in copies, be they made before or from now on
+        held = _function("_own_memory")(self) if writeable and not copy else self._value
+        if not copy:
             self._mutable = True
         return held.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 

@@ -122,6 +122,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, order: Any = None, devic
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of another library that shares memory by DLPack; nobody may write to it, unless it is copied."""
     _check_device(device)
+    if isinstance(x, Array):  # no other library, so assignments to either are seen in both
+        return _another(x) if copy else x[...]
     value = numpy.from_dlpack(x)
     return asarray(value, copy=bool(copy))
 

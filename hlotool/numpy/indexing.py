@@ -169,6 +169,24 @@ def _write(x: Array, key: tuple[Any, ...], value: Any) -> None:
     refresh(target)
 
 
+def _own_memory(x: Array) -> numpy.ndarray[Any, Any]:
+    """The values of a concrete array, for another library that may write to them: in memory that no copy of `x`, or of
+    what shares its elements, has as well."""
+    if x._mutable:  # then copies have memory of their own
+        return x._value  # type: ignore[no-any-return]
+    owner = owner_of(x)
+    known = [] if owner._ties is None else [one for one in (each() for each in owner._ties.parts) if one is not None]
+    sharing = [one for one in known if one._value.base is owner._value]
+    alone = _references(owner) <= _ALONE + len(sharing) and owner._value.flags.owndata
+    alone = alone and builtins.all(_references(one) <= _ALONE for one in sharing)
+    if alone and builtins.any(x is one for one in (owner, *sharing)):
+        for one in (owner, *sharing):  # what is written is seen in all of them
+            one._mutable = True
+    elif x is owner or x._value.base is not None or _references(x) > _ALONE:
+        x._value = x._value.copy()
+    return x._value  # type: ignore[no-any-return]
+
+
 def _refused_part() -> Exception:
     return type_error(
         "this array is a part of another one, which would stay as it is",
