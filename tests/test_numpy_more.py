@@ -187,3 +187,15 @@ def test_bad_use_is_told() -> None:
         with pytest.raises((TypeError, ValueError)) as caught:
             call()
         assert __file__ in str(caught.value)
+
+
+def test_complex_numbers_are_looked_for_among_others() -> None:
+    x, known = numpy.asarray([[1 + 2j, 3], [0, numpy.nan]]), numpy.asarray([3, numpy.nan, 1 + 2j])
+    for dtype in ("complex64", "complex128"):
+        for invert in (False, True):
+            agree("isin", x.astype(dtype), known.astype(dtype), invert=invert)
+            agree("isin", x.astype(dtype), known[:0], invert=invert)
+        found = hlotool.jit(np.isin)(x.astype(dtype), known.astype(dtype))
+        numpy.testing.assert_array_equal(found, numpy.isin(x, known))
+    with pytest.raises(TypeError, match=r"test_numpy_more.py:\d+: searchsorted is not for arrays of complex128: "):
+        np.searchsorted(known, x)

@@ -8,10 +8,11 @@ import numpy
 
 from hlotool.numpy.array import Array, concrete, concrete_value, wrap
 from hlotool.numpy.dtypes import kind_of
-from hlotool.numpy.elementwise import constant_like, expand
+from hlotool.numpy.elementwise import constant_like, equal, expand, logical_not
 from hlotool.numpy.manipulation import with_shape
 from hlotool.numpy.operation import as_arrays, operation
 from hlotool.numpy.sorting import searchsorted, sort
+from hlotool.numpy.statistical import any
 from hlotool.numpy.trace import apply
 
 __all__ = [
@@ -116,6 +117,9 @@ def _isin(x: Any, values: Any, invert: bool, /) -> Array:
     known = with_shape(known, (known.size,))
     if not known.size:
         return expand(wrap(numpy.asarray(invert)), found.shape)
+    if kind_of(found.dtype) == "complex":  # these have no order: each is compared with each
+        among = any(equal(with_shape(found, (*found.shape, 1)), known), axis=-1)
+        return logical_not(among) if invert else among
     ordered = sort(known)
     place = searchsorted(ordered, found)
     last = constant_like(place, known.size - 1)

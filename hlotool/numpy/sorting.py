@@ -220,6 +220,8 @@ def _array(value: Any) -> Array:
 @operation("x1", "x2", "sorter")
 def _searchsorted(x1: Any, x2: Any, sorter: Any, side: str, /) -> Array:
     rows, wanted = as_arrays(x1, x2)
+    if kind_of(rows.dtype) == "complex":
+        raise type_error(f"searchsorted is not for arrays of {rows.dtype}: complex numbers have no order")
     if rows.ndim != 1:
         raise value_error(f"searchsorted takes a sorted vector, not an array of shape {rows.shape}")
     size = rows.shape[0]
