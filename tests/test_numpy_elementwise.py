@@ -178,3 +178,15 @@ def test_operators() -> None:
     assert (x > y).tolist() == [True, False, True]
     assert (y == x).tolist() == [False, False, False]
     assert (x != 7).tolist() == [False, True, True]
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_signs_of_complex_numbers_that_are_infinite_or_nan(dtype: str) -> None:
+    nan, inf = numpy.nan, numpy.inf
+    signs = {
+        complex(inf, 1): 1, complex(-inf, -3): -1, complex(2, -inf): -1j, complex(-0.0, 0.0): 0, complex(0, inf): 1j,
+        **dict.fromkeys((complex(nan, 1), complex(1, nan), complex(nan, inf), complex(-inf, nan)), complex(nan, nan)),
+    }  # fmt: skip
+    found = numpy.asarray(np.sign(numpy.asarray(list(signs), dtype)))
+    numpy.testing.assert_array_equal(found, numpy.asarray(list(signs.values()), dtype))
+    assert numpy.isnan(found.real).tolist() == numpy.isnan(found.imag).tolist()

@@ -390,14 +390,16 @@ def sign(x: Any, /) -> Array:
 
 
 def _with_signs_of_infinities(value: Array, signs: Array) -> Array:
-    """`signs` of complex numbers, and of those with one infinite part the sign of that, which alone counts."""
+    """`signs` of complex numbers, and of those with one infinite part, beside a number, the sign of that, which alone
+    counts."""
     parts = [apply(part, value) for part in ("real", "imag")]
     infinite = [apply("compare", apply("abs", one), constant_like(one, numpy.inf), direction="EQ") for one in parts]
     own = [
         where(which, apply("sign", one), apply("multiply", one, constant_like(one, 0)))
         for which, one in zip(infinite, parts, strict=True)
     ]
-    return where(apply("compare", *infinite, direction="NE"), apply("complex", *own), signs)
+    numbers = apply("compare", value, value, direction="EQ")
+    return where(apply("and", apply("compare", *infinite, direction="NE"), numbers), apply("complex", *own), signs)
 
 
 def _divide_wide(x1: Any, x2: Any, /) -> Array:
