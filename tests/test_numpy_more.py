@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -199,3 +200,17 @@ def test_complex_numbers_are_looked_for_among_others() -> None:
         numpy.testing.assert_array_equal(found, numpy.isin(x, known))
     with pytest.raises(TypeError, match=r"test_numpy_more.py:\d+: searchsorted is not for arrays of complex128: "):
         np.searchsorted(known, x)
+
+
+def test_complex_numbers_become_real_ones_with_a_warning_at_the_line_that_asks_for_it() -> None:
+    x = np.asarray([1 + 2j])
+    for asked in (
+        lambda: x.astype("float32"), lambda: np.astype(x, np.int8), lambda: np.asarray(x, dtype=float),
+        lambda: np.astype(numpy.asarray(x), float), lambda: hlotool.jit(lambda y: y.astype(float))(x),
+    ):  # fmt: skip
+        with pytest.warns(numpy.exceptions.ComplexWarning, match="imaginary parts are left out") as told:
+            assert float(asked()[0]) == 1
+        assert {one.filename for one in told} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (x.astype("bool"), x.astype("complex64"), np.real(x).astype(float)) == (True, 1 + 2j, 1)

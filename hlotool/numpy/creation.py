@@ -7,13 +7,14 @@ import operator
 from typing import Any
 
 import numpy
+from numpy.exceptions import ComplexWarning
 
 from hlotool.ir import PaddingDimension, SliceDimension
 from hlotool.ir import array as hlo_array
 from hlotool.numpy.array import Array, concrete, wrap
 from hlotool.numpy.dtypes import DType, default_type, hlo_type, kind_of, resolve
 from hlotool.numpy.elementwise import as_floats, expand, where
-from hlotool.numpy.errors import type_error, value_error
+from hlotool.numpy.errors import type_error, value_error, warn
 from hlotool.numpy.operation import as_arrays, convert, holds_arrays, operation, stacked
 from hlotool.numpy.trace import STATE, active, apply, is_scalar
 
@@ -111,9 +112,12 @@ def _astype(x: Any, dtype: DType, /) -> Array:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, order: Any = None, device: Any = None) -> Array:
-    """Elements as those of another type; of floats beyond an integer type, its nearest end."""
+    """Elements as those of another type; of floats beyond an integer type, its nearest end; of complex numbers as real
+    ones the real parts, with NumPy's warning."""
     _check_device(device)
     target = resolve(dtype)
+    if kind_of(target) not in ("complex", "pred") and getattr(getattr(x, "dtype", None), "kind", "") == "c":
+        warn(f"the imaginary parts are left out of complex numbers as {target}; np.real(x) says so", ComplexWarning)
     if isinstance(x, Array) and x.dtype == target and not x._weak:
         return _another(x) if copy else x
     return _astype(x, target)

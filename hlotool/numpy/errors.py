@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import warnings
 from pathlib import Path
 from types import FrameType
 
@@ -24,6 +25,7 @@ __all__ = [
     "type_error",
     "user_place",
     "value_error",
+    "warn",
 ]
 
 _INSIDE = (str(Path(__file__).resolve().parent.parent) + "/", contextlib.__file__, functools.__file__)
@@ -101,3 +103,13 @@ def overflow_error(message: str, hint: str | None = None) -> ArrayOverflowError:
 def axis_error(message: str, hint: str | None = None) -> AxisError:
     """The same of a dimension that is not there."""
     return AxisError(_say(message, hint), (Diagnostic(message, hint=hint, code=AxisError.code),))
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """A warning at the line of the user's program."""
+    frame = user_frame()
+    if frame is None:
+        warnings.warn(message, category, stacklevel=2)
+        return
+    known = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, registry=known)
