@@ -176,6 +176,21 @@ def moving_along_a_divided_dimension() -> Any:
 
 
 @case
+def reversed_results_lie_as_what_was_reversed() -> Any:
+    """JAX has no name for tiles that are counted from the end."""
+    steps = (lambda x: x[::-1], jnp.flip, lambda x: jnp.flip(x, 1) + 1, jnp.rot90, lambda x: (x[::-1], x + x[::-1]))
+    found = []
+    for spec in (("x", "y"), ("y", "x"), (("x", "y"),), (None, ("y", "x")), ("x",), (("y", "x"),)):
+        x = put(numbers(8, 16), mesh(2, 4), *spec)
+        for step in steps:
+            made = jax.tree.leaves(jax.jit(step)(x))
+            found += made
+            found += [np.array([[one.start or 0 for one in s.index] for s in a.addressable_shards]) for a in made]
+            found += [np.array(a.sharding.shard_shape(a.shape)) for a in made]
+    return found
+
+
+@case
 def results_that_devices_do_not_divide() -> Any:
     """Each of them all that its program gives, and as the compiler likes."""
     x = put(numbers(8, 8), mesh(2, 4), "x", "y")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import Any, TypeAlias
 
@@ -110,7 +111,8 @@ def divided_among(module: Module, options: Options) -> tuple[Module, Shardings |
 def _settle(module: Module, options: Options) -> None:
     """Of arguments and results that may lie as the compiler likes, divide only what JAX can say and make.
 
-    It has no arrays with tiles of several sizes, and a dimension is divided along axes of its mesh, not parts of them.
+    It has no arrays with tiles of several sizes, and a dimension is divided along axes of its mesh, not parts of them,
+    and from its beginning: what was reversed changes hands.
     """
     meshes = [mesh for mesh in shardy_meshes(module).values() if mesh.size == options.partitions]
     entry = module.entry
@@ -129,12 +131,25 @@ def _settled(sharding: Sharding, free: bool, shape: Shape, meshes: Sequence[Mesh
     """As much of a sharding as JAX has for an array; all of it where it is not `free`."""
     if not (free and sharding.is_tiled):
         return sharding
+
+    def along_axes(one: Sharding, d: int) -> bool:
+        return all(_along_axes(one, d, mesh) for mesh in meshes)
+
+    turned = _turned(sharding, range(shape.rank))
+    back = [d for d in range(shape.rank) if along_axes(turned, d) and not along_axes(sharding, d)]
+    sharding = _turned(sharding, back)
     kept = [
         d
         for d, (size, count) in enumerate(zip(shape.dimensions, sharding.tiles, strict=True))
-        if size % count == 0 and all(_along_axes(sharding, d, mesh) for mesh in meshes)
+        if size % count == 0 and along_axes(sharding, d)
     ]
     return sharding if len(kept) == shape.rank else restricted(sharding, kept)
+
+
+def _turned(sharding: Sharding, dimensions: Sequence[int]) -> Sharding:
+    """The same tiles, counted from the other end along these dimensions."""
+    devices = np.flip(np.reshape(sharding.devices, sharding.grid), tuple(dimensions))
+    return replace(sharding, devices=tuple(devices.ravel().tolist()))
 
 
 def _along_axes(sharding: Sharding, dimension: int, mesh: Mesh) -> bool:
