@@ -416,6 +416,24 @@ def one_layouts_that_are_asked_for() -> None:
         same(second, x + 1)
 
 
+def one_layouts_that_are_none() -> None:
+    """An order has every dimension once: what has not is refused, and never lies somehow."""
+    device = jax.devices()[0]
+    single = SingleDeviceSharding(device)
+    wrong = {(0, 0): "duplicate values: {0, 0}", (0, 2): "out-of-bounds value: {2, 0}", (0, -1): "value: {-1, 0}"}
+    for order, text in wrong.items():
+        for sharding in (single, NamedSharding(Mesh([device], "x"), P("x"))):
+            form = Format(Layout(order), sharding)
+            fails(lambda form=form: jax.device_put(X24, form).block_until_ready(), jax.errors.JaxRuntimeError, text)
+            fails(lambda form=form: jax.jit(lambda x: x, out_shardings=form)(X24), jax.errors.JaxRuntimeError, text)
+            fails(lambda form=form: jax.jit(jnp.sin, in_shardings=form)(X24), jax.errors.JaxRuntimeError, text)
+    sin = jax.jit(jnp.sin).lower(jax.ShapeDtypeStruct((8, 2), np.float32, sharding=Format(Layout((0,)), single)))
+    few = "contains 1 elements, but shape has 2 dimensions: {0}; shape: f32[8,2]"
+    fails(sin.compile, jax.errors.JaxRuntimeError, few)
+    tiled = jax.jit(jnp.sin, out_shardings=Format(Layout((0, 1), tiling=((8, 128),)), single))
+    fails(lambda: tiled(X24), jax.errors.JaxRuntimeError, "hlotool has no tiled layouts")
+
+
 def one_donated_and_of_no_use() -> None:
     """What is given up is gone, also where no result has its order."""
     single = SingleDeviceSharding(jax.devices()[0])

@@ -120,7 +120,8 @@ def _load(client: Client, code: bytes, form: str, options: bytes) -> Loaded:
         if is_first:
             settle()
     record = PROGRAMS.add(Program(made.name, made.signature, made.reason, made.note))
-    loaded = Loaded(client, made, code, options, settings, record, result_memories(code), orders_in_memory(code))
+    orders = orders_in_memory(code, made.parameters, made.outputs)
+    loaded = Loaded(client, made, code, options, settings, record, result_memories(code), orders)
     record.compile_seconds = perf_counter() - start
     _describe(loaded)
     with _lock:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeAlias
 
+from hlotool.ir import Shape
 from hlotool.jax.pjrt.mhlo import register_dialect
 from hlotool.jax.pjrt.table import PjrtError
 from hlotool.lazy_dataclass import dataclass
@@ -192,30 +193,45 @@ def result_memories(code: bytes) -> tuple[str, ...]:
     return tuple(memory or "device" for memory in _attributes(code, "res_attrs", _MEMORY))
 
 
-def orders_in_memory(code: bytes) -> tuple[tuple[Order | None, ...], tuple[Order | None, ...]]:
+def orders_in_memory(
+    code: bytes, parameters: Sequence[Shape], outputs: Sequence[Shape]
+) -> tuple[tuple[Order | None, ...], tuple[Order | None, ...]]:
     """In which order the dimensions of arguments and of results shall lie in memory; None is row by row.
 
-    Nothing where a program asks for none.  Where it leaves that to the compiler, results lie as what gives them says
-    (`with_layout_constraint`), and row by row.
+    Nothing where a program asks for none; PjrtError for what is no order of dimensions.  Where it leaves that
+    to the compiler, results lie as what gives them says (`with_layout_constraint`), and row by row.
     """
     if _LAYOUT.encode() not in code:
         return (), ()
-    parameters = tuple(map(_order, _attributes(code, "arg_attrs", _LAYOUT)))
+    wanted = _attributes(code, "arg_attrs", _LAYOUT)
     modes = _attributes(code, "res_attrs", _LAYOUT)
-    results = tuple(map(_order, modes))
+    given = tuple(_order(mode, shape) for mode, shape in zip(wanted, parameters, strict=bool(wanted)))
+    results = tuple(_order(mode, shape) for mode, shape in zip(modes, outputs, strict=bool(modes)))
     if "auto" in modes:
         from hlotool.text.proto import read_proto
 
         leaves = read_proto(hlo_proto(code, FORM), "<jax>").entry.root.shape.leaves()
         own = [_by_rows_is_none(leaf.layout.minor_to_major) if leaf.layout else None for leaf in leaves]
         found = zip(modes, own, results, strict=True)
-        results = tuple(given if mode == "auto" else wanted for mode, given, wanted in found)
-    return parameters, results
+        results = tuple(here if mode == "auto" else order for mode, here, order in found)
+    return given, results
 
 
-def _order(mode: str) -> Order | None:
-    found = re.match(r"\{([\d,]*)", mode)  # else it is "default" or "auto"
-    return _by_rows_is_none(tuple(int(number) for number in found[1].split(",") if number)) if found else None
+def _order(mode: str, shape: Shape) -> Order | None:
+    found = re.match(r"\{([-\d,]*)", mode)  # else it is "default" or "auto"
+    if found is None:
+        return None
+    if ":" in mode:
+        raise PjrtError("unimplemented", f"hlotool has no tiled layouts, as {mode} is one")
+    order = tuple(int(number) for number in found[1].split(",") if number)
+    if sorted(order) == [*range(shape.rank)]:
+        return _by_rows_is_none(order)
+    if len(order) != shape.rank:
+        what = f"contains {len(order)} elements, but shape has {shape.rank} dimensions"
+    else:
+        what = f"has {'duplicate values' if all(0 <= d < shape.rank for d in order) else 'out-of-bounds value'}"
+    said = f"{{{', '.join(map(str, order))}}}; shape: {shape}"
+    raise PjrtError("invalid argument", f"layout minor_to_major field {what}: {said}")
 
 
 def _by_rows_is_none(order: Order) -> Order | None:
