@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -332,7 +333,36 @@ def one_dlpack_copies() -> None:
     for found, wanted in zip(made, [np.full(24, 7)] * 2 + [X24.T] * 2 + [X24] * 2, strict=True):
         same(found, wanted)
     fails(lambda: jnp.from_dlpack(odd, copy=False), ValueError, "not aligned to 64 bytes")
-    fails(lambda: jnp.from_dlpack(given.T, copy=False), ValueError, "not aligned to rows")
+    column = given.reshape(24, 1)
+    for value in (column.T.reshape(1, 24).T, np.ndarray((24, 1), np.float32, given, 0, (4, 96))):
+        assert jnp.from_dlpack(value).unsafe_buffer_pointer() == given.ctypes.data
+
+
+def one_dlpack_in_other_orders() -> None:
+    """What may not be copied stays where it is, in the order it lies in."""
+    block = np.zeros(4096, np.uint8)
+    first = -block.ctypes.data % 64
+    given = block[first : first + 96].view(np.float32).reshape(2, 3, 4)
+    given[...] = np.arange(24).reshape(2, 3, 4)
+    for order in itertools.permutations(range(3)):
+        value = given.transpose(order)
+        found = jnp.from_dlpack(value, copy=False)
+        assert found.unsafe_buffer_pointer() == given.ctypes.data
+        assert found.format.layout.major_to_minor == tuple(np.argsort(order))
+        assert np.asarray(found).strides == value.strides
+        for made in (found, found + 0, jnp.array(found), jax.device_put(found), np.from_dlpack(found), found.copy()):
+            same(made, value)
+        same(jax.jit(lambda x: x * 2, donate_argnums=0)(found), value * 2)
+        same(given, np.arange(24).reshape(2, 3, 4))
+    x = jnp.from_dlpack(given.T, copy=False)
+    array = np.asarray(x)
+    owner = weakref.ref(block)
+    del x, given, value, found, made, block
+    gc.collect()
+    same(array, np.arange(24).reshape(2, 3, 4).T)
+    del array
+    gc.collect()
+    assert owner() is None
 
 
 def one_memories_of_results() -> None:
