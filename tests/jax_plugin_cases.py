@@ -302,6 +302,26 @@ def one_failing_callback() -> None:
     same(jnp.asarray(X) + 1, X + 1)
 
 
+def one_callback_that_exits() -> None:
+    """It ends as one that fails: the way out of a program is not through a callback."""
+
+    def leave(x: Any) -> Any:
+        raise SystemExit(3)
+
+    call = jax.jit(lambda x: jax.pure_callback(leave, jax.ShapeDtypeStruct(x.shape, x.dtype), x))
+    for text in ("INTERNAL: CpuCallback error calling callback: Traceback", ", in leave\n", "SystemExit: 3"):
+        fails(lambda: call(X).block_until_ready(), jax.errors.JaxRuntimeError, text)
+
+
+def one_callbacks_of_parts() -> None:
+    """On one device, the part is the whole."""
+    seen: list[Any] = []
+    step = jax.jit(lambda x: (jax.debug.callback(lambda v: seen.append(np.array(v)), x, partitioned=True), x + 1)[1])
+    same(step(X), X + 1)
+    jax.effects_barrier()
+    same(seen, [X])
+
+
 def one_nans() -> None:
     jax.config.update("jax_debug_nans", True)
     try:
@@ -725,6 +745,31 @@ def four_failing_callback() -> None:
     except jax.errors.JaxRuntimeError as error:
         found = str(error)
     assert found.startswith("INTERNAL: CpuCallback error"), found
+
+
+def four_callbacks_of_parts() -> None:
+    """Every device calls with the part that it has; nothing is gathered for that, and parts have no padding."""
+    seen: list[Any] = []
+
+    def note(*arrays: Any) -> None:
+        seen.append([np.array(array) for array in arrays])
+
+    def told(ordered: bool, x: Any) -> Any:
+        jax.debug.callback(note, x, x.T * 2, x[:6], partitioned=True, ordered=ordered)
+        return x + 1
+
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    given = jax.device_put(x, NamedSharding(Mesh(np.array(jax.devices()), "x"), P("x")))
+    step = jax.jit(partial(told, False))
+    assert 'custom_call_target="xla_ffi_partitioned_python_cpu_callback"' in step.lower(given).compile().as_text()
+    for call in (step, jax.jit(lambda x: lax.fori_loop(0, 1, lambda i, x: told(False, x), x))):
+        seen.clear()
+        same(call(given), x + 1)
+        jax.effects_barrier()
+        seen.sort(key=lambda row: float(row[0][0, 0]))
+        same([row[0] for row in seen], np.split(x, 4))
+        same([row[1] for row in seen], [part.T * 2 for part in np.split(x, 4)])
+        same([row[2] for row in seen], [x[:6]] * 4)
 
 
 def main(prefix: str) -> None:

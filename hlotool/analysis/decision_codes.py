@@ -785,6 +785,13 @@ _ROWS = (
           _main('x = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n'
                 'ROOT y = f32[8] custom-call(x), custom_call_target="Mine", sharding={maximal device=0}'),
           "spmd-partitioner{partitions=2}"),
+    _kind(4284, "note spmd-partitioner", "each-device", "each device does it with the part that it has",
+          "A function of Python that is to see parts (`jax.debug.callback(..., partitioned=True)`) is called by every "
+          "device, and nothing is gathered for it.",
+          _main("x = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
+                'y = () custom-call(x), custom_call_target="xla_ffi_partitioned_python_cpu_callback", '
+                "custom_call_has_side_effect=true\nROOT z = f32[8] negate(x)"),
+          "spmd-partitioner{partitions=2}"),
 )  # fmt: skip
 
 KINDS: dict[str, DecisionKind] = {kind.code: kind for kind in _ROWS}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["calls_python", "forget", "with_callbacks"]
 
 _CALLBACK = "xla_ffi_python_cpu_callback"
+_TARGETS = frozenset({_CALLBACK, "xla_ffi_partitioned_python_cpu_callback"})
 _numbers = itertools.count()
 
 
@@ -27,7 +28,7 @@ def calls_python(module: Module) -> bool:
 
 
 def _is_callback(instruction: Instruction) -> bool:
-    return instruction.opcode == "custom-call" and instruction.attributes.get("custom_call_target") == _CALLBACK
+    return instruction.opcode == "custom-call" and instruction.attributes.get("custom_call_target") in _TARGETS
 
 
 def with_callbacks(module: Module, callbacks: Sequence[Callable[..., Any]]) -> list[str]:
@@ -71,14 +72,16 @@ def _handler(function: Callable[..., Any], tokens: Sequence[bool], results: Sequ
         arrays = iter(inputs)
         try:
             given = function(*(None if token else next(arrays) for token in tokens))
-        except Exception as error:
+        except KeyboardInterrupt:  # the user's: it is to reach them as it is
+            raise
+        except BaseException as error:
             raise PjrtError("internal", _told(error)) from error
         return [np.asarray(value) for value, token in zip(given, results, strict=True) if not token]
 
     return handler
 
 
-def _told(error: Exception) -> str:
+def _told(error: BaseException) -> str:
     """What JAX says of a function that failed: where it did, too."""
     frames = error.__traceback__.tb_next if error.__traceback__ else None  # without the one of this module
     lines = traceback.format_exception(type(error), error, frames)

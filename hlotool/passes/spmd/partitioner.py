@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, UnsupportedError, Verbatim, tuple_shape
+from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, UnsupportedError, Verbatim, array, tuple_shape
 from hlotool.ir.sharding import ShardingValueError, parse_sharding
 from hlotool.passes.framework.graph import erase, is_removable
 from hlotool.passes.framework.interpret import interpret
@@ -165,6 +165,8 @@ class Partitioner(Writer):
         name = "" if i in self.work.named else i.name
         self.work.named.add(i)
         attributes = {key: value for key, value in attributes.items() if value is not None}
+        if "operand_layout_constraints" in attributes:
+            attributes["operand_layout_constraints"] = _laid_out(attributes["operand_layout_constraints"], operands)
         return self.build.add(i.opcode, shape, operands, attributes, name)
 
     def fallback(self, i: Instruction, operands: Sequence[Value], why: str) -> Value:
@@ -266,6 +268,16 @@ def _added(p: Partitioner, i: Instruction, value: Value, axes: Axes, chosen: Cho
     assert isinstance(value, Part)
     wanted = p.wanted(i)
     return p.summed(value, axes, chosen, "add", wanted[0] if wanted else None)
+
+
+def _laid_out(constraints: Sequence[Shape], operands: Sequence[Instruction]) -> tuple[Shape, ...]:
+    """The shapes that the operands of a custom call must have, of what a device has of them."""
+    return tuple(
+        [
+            array(shape.element_type, operand.shape.dimensions, shape.layout) if shape.is_array else shape
+            for shape, operand in zip(constraints, operands, strict=True)
+        ]
+    )
 
 
 def partial_type(element_type: str) -> str:

@@ -22,6 +22,9 @@ __all__ = ["RULES"]
 
 _BORDERS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
 
+_FOR_ITSELF = frozenset({"xla_ffi_partitioned_python_cpu_callback"})
+"""Each device does it with what it has, whatever the call's sharding says; they give no arrays."""
+
 
 def _custom_call(p: Partitioner, i: Instruction, values: list[Value]) -> Value | None:
     target = i.attributes["custom_call_target"]
@@ -34,6 +37,8 @@ def _custom_call(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
     if is_sink(i):
         made = p.emit(i, i.shape, [p.packed(value) for value in values])
         return p.unpacked(made, i.shape, iter([replicated(0, p.devices) for _ in i.shape.leaves()]))
+    if target in _FOR_ITSELF and not any(leaf.is_array for leaf in i.shape.leaves()):
+        return _for_itself(p, i, values)
     if any(part.tiling.is_manual for value in values for part in parts_of(value)):
         return None
     device = _only_device(i)
@@ -42,6 +47,23 @@ def _custom_call(p: Partitioner, i: Instruction, values: list[Value]) -> Value |
     if i.attributes.get("custom_call_has_side_effect"):
         raise refusal(i, "it has side effects, which every device would have")
     return None
+
+
+def _for_itself(p: Partitioner, i: Instruction, values: list[Value]) -> Value:
+    """Each device does it with its part of the operands; of dimensions with tiles of several sizes it gets all."""
+    p.work.log.note("each-device", i, "each device does it with its part of the operands")
+    made = p.emit(i, i.shape, [p.packed(_evenly(p, value)) for value in values])
+    return p.unpacked(made, i.shape, iter([replicated(0, p.devices) for _ in i.shape.leaves()]))
+
+
+def _evenly(p: Partitioner, value: Value) -> Value:
+    """A value whose tiles have nothing behind its end."""
+    parts = []
+    for part in parts_of(value):
+        sizes = zip(part.shape.dimensions, part.tiling.counts, strict=True) if part.shape.is_array else ()
+        uneven = [d for d, (size, count) in enumerate(sizes) if size % count]
+        parts.append(p.settled(part, part.shape, [part.tiling.without(uneven)]) if uneven else part)
+    return parts[0] if isinstance(value, Part) else tuple(parts)
 
 
 def _only_device(i: Instruction) -> int | None:
