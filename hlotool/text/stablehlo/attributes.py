@@ -119,6 +119,8 @@ def _number(cursor: Cursor, text: str) -> Number:
             cursor.position = before  # the colon of the operation
         else:
             type_ = found.group()
+    else:
+        cursor.position = before  # the next line may be another operation
     if real:
         return Number(float(text), type_)
     value = int(text, 0) if text.lstrip("-").startswith("0x") else cursor.to_integer(text, cursor.position - len(text))

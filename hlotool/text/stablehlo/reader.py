@@ -31,6 +31,7 @@ from hlotool.text.stablehlo.tree import (
     Block,
     FunctionType,
     Mark,
+    Number,
     Operation,
     Region,
     Value,
@@ -656,6 +657,26 @@ class OperationReader:
             operation.metadata = partial(self.locations.metadata, location)
         return operation, list(type_.results)
 
+    def scan(self, start: int, count: int) -> tuple[Operation, list[Shape]]:
+        """``chlo.scan(%0) inits(%1) dimension=0 attributes {is_reverse = true} {...} : type``."""
+        cursor, end = self.cursor, self.cursor.position
+        arrays = self.uses()
+        cursor.expect("inits")
+        carries = self.uses()
+        cursor.expect("dimension")
+        cursor.expect("=")
+        attributes: Attributes = {"dimension": read_attribute(self.reader)}
+        if cursor.accept("attributes"):
+            attributes.update(read_dictionary(self.reader))
+        attributes["num_carries"] = Number(len(carries), "i64")
+        region = self.region()
+        cursor.expect(":")
+        at = cursor.skip()
+        type_ = read_function_type(cursor)
+        operands = [*arrays, *carries]
+        self._check_operands("chlo.scan", operands, type_.operands, at)
+        return Operation("chlo.scan", operands, attributes, [region], start, end), list(type_.results)
+
     def constant(self, start: int, count: int) -> tuple[Operation, list[Shape]]:
         """``stablehlo.constant {attributes} dense<1> : tensor<f32>``."""
         cursor, end = self.cursor, self.cursor.position
@@ -723,6 +744,7 @@ _SPECIAL: dict[str, Callable[[OperationReader, int, int], tuple[Operation, list[
     "func.func": OperationReader.function,
     "stablehlo.while": OperationReader.loop,
     "stablehlo.reduce": OperationReader.reduce,
+    "chlo.scan": OperationReader.scan,
     "stablehlo.constant": OperationReader.constant,
     "sdy.mesh": OperationReader.mesh,
     "sdy.manual_computation": OperationReader.manual,
