@@ -12,9 +12,10 @@ import pytest
 from stablehlo_examples import EXAMPLES, WITHOUT_NUMBERS
 
 import hlotool
-from hlotool.ir import Diagnostic, ExecutionError, HloError, Module, ParseError, UnsupportedError
+from hlotool.ir import Diagnostic, ExecutionError, HloError, Module, ParseError, UnsupportedError, array
 from hlotool.ir.verifier import check
 from hlotool.text.fingerprint import content_hash
+from hlotool.text.printer import print_module
 from hlotool.text.stablehlo.export import export_stablehlo
 from hlotool.text.stablehlo.operations import OPERATIONS
 from hlotool.text.stablehlo.parse import parse_stablehlo
@@ -189,6 +190,178 @@ func.func @main(%a: tensor<?x3xf32>) -> tensor<?x2x3xf32> {
     assert "--argument" in hint
 
 
+SIZES_GO_INTO_FUNCTIONS = """
+func.func @main(%a: tensor<?x3xf32>) -> (tensor<?xi32>, tensor<?xi32>, tensor<3xf32>) {
+  %n = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+  %0 = call @count(%n) : (tensor<i32>) -> tensor<?xi32>
+  %h = call @half(%n) : (tensor<i32>) -> tensor<i32>
+  %1 = call @count(%h) : (tensor<i32>) -> tensor<?xi32>
+  %2 = call @sum(%n, %a) : (tensor<i32>, tensor<?x3xf32>) -> tensor<3xf32>
+  return %0, %1, %2 : tensor<?xi32>, tensor<?xi32>, tensor<3xf32>
+}
+func.func private @count(%n: tensor<i32>) -> tensor<?xi32> {
+  %0 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %1 = stablehlo.dynamic_iota %0, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+  return %1 : tensor<?xi32>
+}
+func.func private @half(%n: tensor<i32>) -> tensor<i32> {
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %0 = stablehlo.divide %n, %two : tensor<i32>
+  %1 = stablehlo.sign %n : tensor<i32>
+  %2 = stablehlo.compare GT, %1, %0 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %3 = call @choose(%2, %n, %0) : (tensor<i1>, tensor<i32>, tensor<i32>) -> tensor<i32>
+  return %3 : tensor<i32>
+}
+func.func private @choose(%c: tensor<i1>, %a: tensor<i32>, %b: tensor<i32>) -> tensor<i32> {
+  %0 = stablehlo.select %c, %a, %b : tensor<i1>, tensor<i32>
+  return %0 : tensor<i32>
+}
+func.func private @sum(%n: tensor<i32>, %a: tensor<?x3xf32>) -> tensor<3xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %start = stablehlo.constant dense<0.0> : tensor<3xf32>
+  %r:2 = stablehlo.while(%i = %zero, %s = %start) : tensor<i32>, tensor<3xf32>
+  cond {
+    %0 = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %0 : tensor<i1>
+  } do {
+    %0 = stablehlo.reshape %i : (tensor<i32>) -> tensor<1xi32>
+    %1 = stablehlo.reshape %zero : (tensor<i32>) -> tensor<1xi32>
+    %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %3 = stablehlo.constant dense<[1, 3]> : tensor<2xi32>
+    %4 = stablehlo.add %2, %3 : tensor<2xi32>
+    %5 = stablehlo.constant dense<1> : tensor<2xi32>
+    %6 = stablehlo.real_dynamic_slice %a, %2, %4, %5 :
+      (tensor<?x3xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x3xf32>
+    %7 = stablehlo.reshape %6 : (tensor<?x3xf32>) -> tensor<3xf32>
+    %8 = stablehlo.add %s, %7 : tensor<3xf32>
+    %9 = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %9, %8 : tensor<i32>, tensor<3xf32>
+  }
+  return %r#1 : tensor<3xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("backend", ["evaluate", "cpu"])
+@pytest.mark.parametrize("rows", [1, 5, 8])
+def test_sizes_go_into_functions_and_come_back(rows: int, backend: str) -> None:
+    """So does JAX write programs for any size: functions take the sizes as arguments, and give others."""
+    module = parse_stablehlo(SIZES_GO_INTO_FUNCTIONS, arguments=[array("f32", (rows, 3))])
+    check(module)
+    values = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+    counted, halves, total = run(module, values, backend=backend)
+    assert counted.tolist() == list(range(rows))
+    assert halves.tolist() == list(range(rows // 2 if rows > 1 else 1))
+    assert total.tolist() == values.sum(0).tolist()
+    whole = str(print_module(module))
+    assert "half" not in whole
+    assert "get-dimension-size" not in whole
+    ((_, _, message, _), *_) = errors_of(SIZES_GO_INTO_FUNCTIONS, UnsupportedError)
+    assert "only known when the program runs" in message
+
+
+def test_constants_do_not_make_copies_of_functions() -> None:
+    text = SIZES_GO_INTO_FUNCTIONS
+    text = text[text.index("func.func private @half") : text.index("func.func private @sum")]
+    module = parse_stablehlo(f"""func.func @main() -> (tensor<i32>, tensor<i32>) {{
+  %0 = stablehlo.constant dense<8> : tensor<i32>
+  %1 = stablehlo.constant dense<6> : tensor<i32>
+  %2 = call @half(%0) : (tensor<i32>) -> tensor<i32>
+  %3 = call @half(%1) : (tensor<i32>) -> tensor<i32>
+  return %2, %3 : tensor<i32>, tensor<i32>
+}}
+{text}""")
+    assert sorted(module.computations) == ["choose", "half", "main"]
+
+
+DYNAMIC_CALLS = """
+func.func @main(%a: tensor<?x4xf32>, %state: tensor<2xui64>) -> (RESULT) {
+  %n = stablehlo.get_dimension_size %a, dim = 0 : (tensor<?x4xf32>) -> tensor<i32>
+  %n1 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %k = stablehlo.subtract %n, %one : tensor<i32>
+  %k1 = stablehlo.reshape %k : (tensor<i32>) -> tensor<1xi32>
+  %ones = stablehlo.constant dense<1> : tensor<2xi32>
+  %o = stablehlo.constant dense<1> : tensor<1xi32>
+  %four = stablehlo.constant dense<4> : tensor<1xi32>
+  %zero = stablehlo.constant dense<0> : tensor<1xi32>
+  %f = stablehlo.constant dense<0.0> : tensor<f32>
+  %sizes = stablehlo.concatenate %n1, %four, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+BODY
+  return %r#0 : RESULT
+}
+func.func private @add(%a: tensor<f32>, %b: tensor<f32>) -> tensor<f32> {
+  %0 = stablehlo.add %a, %b : tensor<f32>
+  return %0 : tensor<f32>
+}
+"""
+_WINDOW = """
+  %w = stablehlo.concatenate %n1, %o, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+  %p = stablehlo.concatenate %k1, %zero, %zero, %zero, dim = 0 :
+    (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<4xi32>
+  %pad = stablehlo.reshape %p : (tensor<4xi32>) -> tensor<2x2xi32>
+  %r:1 = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%a, %f, %w, %ones, %ones, %ones, %pad) {
+    called_computations = [@add]} : (tensor<?x4xf32>, tensor<f32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>,
+    tensor<2xi32>, tensor<2x2xi32>) -> tensor<?x4xf32>"""
+_LARGEST = """
+  %t = stablehlo.transpose %a, dims = [1, 0] : (tensor<?x4xf32>) -> tensor<4x?xf32>
+  %r:2 = stablehlo.custom_call @stablehlo.dynamic_top_k(%t, %k) : (tensor<4x?xf32>, tensor<i32>) ->
+    (tensor<4x?xf32>, tensor<4x?xi32>)"""
+_BITS = """
+  %b:2 = stablehlo.custom_call @stablehlo.dynamic_rng_bit_generator(%state, %sizes) {
+    rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>} : (tensor<2xui64>, tensor<2xi32>) ->
+    (tensor<2xui64>, tensor<?x4xui32>)
+  %r:1 = stablehlo.bitcast_convert %b#1 : (tensor<?x4xui32>) -> tensor<?x4x2xui16>"""
+_WRAPPED = """
+  %r:1 = stablehlo.custom_call @stablehlo.shape_refinement_operand_wrapper(%a, %sizes) {
+    indices_of_shape_operands = dense<1> : tensor<1xi64>} : (tensor<?x4xf32>, tensor<2xi32>) -> tensor<?x4xf32>"""
+
+
+@pytest.mark.parametrize("backend", ["evaluate", "cpu"])
+@pytest.mark.parametrize(("body", "kind", "expected"), [
+    (_WINDOW, "tensor<?x4xf32>", lambda a: np.cumsum(a, 0)),
+    (_LARGEST, "tensor<4x?xf32>", lambda a: -np.sort(-a.T, axis=1)[:, :-1]),
+    (_WRAPPED, "tensor<?x4xf32>", lambda a: a),
+    (_BITS, "tensor<?x4x2xui16>", None),
+])  # fmt: skip
+def test_calls_that_take_sizes(body: str, kind: str, expected: Any, backend: str) -> None:
+    text = DYNAMIC_CALLS.replace("BODY", body).replace("RESULT", kind)
+    module = parse_stablehlo(text, arguments=[array("f32", (3, 4)), array("u64", (2,))])
+    check(module)
+    values = np.array([[3, 1, 4, 1], [5, 9, 2, 6], [5, 3, 5, 8]], np.float32)
+    (found,) = run(module, values, np.array([1, 2], np.uint64), backend=backend)
+    if expected is not None:
+        assert found.tolist() == expected(values).tolist()
+    else:
+        plain = parse_stablehlo("""func.func @main(%s: tensor<2xui64>) -> tensor<3x4xui32> {
+  %0:2 = stablehlo.rng_bit_generator %s, algorithm = THREE_FRY : (tensor<2xui64>) -> (tensor<2xui64>, tensor<3x4xui32>)
+  return %0#1 : tensor<3x4xui32>
+}""")
+        (bits,) = run(plain, np.array([1, 2], np.uint64))
+        assert found.tolist() == bits.view(np.uint16).reshape(3, 4, 2).tolist()
+
+
+def test_operands_that_say_sizes_of_results() -> None:
+    def text(places: str) -> str:
+        return f"""func.func @main(%a: tensor<4xf32>) -> (tensor<?x?xf32>, tensor<3xf32>) {{
+  %0 = stablehlo.constant dense<[2, 5]> : tensor<2xi64>
+  %1 = stablehlo.constant dense<3> : tensor<1xi64>
+  %2:2 = stablehlo.custom_call @other(%0, %a, %1) {{indices_of_shape_operands = dense<{places}> : tensor<2xi64>,
+    operand_layouts = [dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>],
+    result_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>]}} :
+    (tensor<2xi64>, tensor<4xf32>, tensor<1xi64>) -> (tensor<?x?xf32>, tensor<3xf32>)
+  return %2#0, %2#1 : tensor<?x?xf32>, tensor<3xf32>
+}}"""
+
+    module = parse_stablehlo(text("[0, 2]"))
+    (call,) = [one for one in module.entry if one.opcode == "custom-call"]
+    assert "(f32[2,5]{0,1}, f32[3]{0}) custom-call(a)" in str(print_module(module))
+    assert [one.opcode for one in call.operands] == ["parameter"]
+    for places, message in (("[0, 3]", "names an operand"), ("[2, 0]", "of sizes [3]")):
+        assert message in errors_of(text(places))[0][2]
+
+
 def test_functions_without_arguments_run_one_after_another() -> None:
     text = """
 func.func @one() { %0 = stablehlo.constant dense<1> : tensor<i32>
@@ -354,7 +527,86 @@ func.func @main() -> (tensor<2xf32>, tensor<3xi1>, tensor<2xi4>) {
     assert [int(v) for v in values[2]] == [-1, 7]
 
 
+@pytest.mark.parametrize("backend", ["evaluate", "cpu"])
+@pytest.mark.parametrize(("more", "sums", "last"), [
+    ("", [[1, 3, 6], [4, 9, 15]], [6, 15]), ("attributes {is_reverse = true}", [[6, 5, 3], [15, 11, 6]], [6, 15]),
+])  # fmt: skip
+def test_scan_in_its_pretty_form(more: str, sums: list[Any], last: list[int], backend: str) -> None:
+    run(parse_stablehlo(program(f"""
+  %m = stablehlo.constant dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi32>
+  %z = stablehlo.constant dense<0> : tensor<2xi32>
+  %0:2 = chlo.scan(%m) inits (%z) dimension=1 {more} {{
+  ^bb0(%a: tensor<2xi32>, %c: tensor<2xi32>):
+    %s = stablehlo.add %a, %c : tensor<2xi32>
+    stablehlo.return %s, %s : tensor<2xi32>, tensor<2xi32>
+  }} : (tensor<2x3xi32>, tensor<2xi32>) -> (tensor<2x3xi32>, tensor<2xi32>)
+  check.expect_eq_const %0#0, dense<{sums}> : tensor<2x3xi32>
+  check.expect_eq_const %0#1, dense<{last}> : tensor<2xi32>""")), backend=backend)
+
+
+def test_tolerances_of_checks() -> None:
+    def text(value: str) -> str:
+        return program(f"""
+  %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<2xf64>
+  check.expect_almost_eq_const %0, dense<[1.0, {value}]> : tensor<2xf64>, tolerance = 1.0e-2
+  check.expect_eq_const %0, dense<[1.0, 2.0]> : tensor<2xf64>""")
+
+    run(parse_stablehlo(text("2.001")))
+    with pytest.raises(ExecutionError, match=r"within 0\.01"):
+        run(parse_stablehlo(text("2.1")))
+
+
 # ---- errors
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    ("""%0 = "stablehlo.while"(%x) ({
+  ^bb0(%a: tensor<f32>):
+    %t = stablehlo.constant dense<false> : tensor<i1>
+    stablehlo.return %t : tensor<i1>
+  }, {
+  ^bb0(%a: tensor<f32>):
+    stablehlo.return %a : tensor<f32>
+  }) : (tensor<i32>) -> tensor<i32>""", "a region of the loop takes f32[], the loop s32[]"),
+    ('%0 = "stablehlo.if"(%x) ({ stablehlo.return %x : tensor<i32> }, { stablehlo.return %x : tensor<i32> }) : '
+     "(tensor<i32>) -> tensor<i32>", "stablehlo.if chooses by pred[], not s32[]"),
+    ('%0 = "stablehlo.case"(%t) ({ stablehlo.return %x : tensor<i32> }, { stablehlo.return %x : tensor<i32> }) : '
+     "(tensor<i1>) -> tensor<i32>", "stablehlo.case chooses by s32[], not pred[]"),
+    ('%0 = "stablehlo.broadcast"(%x) {broadcast_sizes = array<i64: -1>} : (tensor<i32>) -> tensor<?xi32>',
+     "broadcast_sizes [-1]"),
+    ('%0 = "stablehlo.tuple"(%x, %t) : (tensor<i32>, tensor<i1>) -> tuple<tensor<i32>, tensor<f32>>',
+     "stablehlo.tuple gives (s32[], pred[]), not (s32[], f32[])"),
+    ('%0 = "stablehlo.dynamic_slice"(%v, %o) {slice_sizes = array<i64: 1>} : (tensor<3xf32>, tensor<1xi32>) -> '
+     "tensor<1xf32>", "starts at integers of one type, not at s32[1]"),
+    ("""%0 = "stablehlo.reduce"(%v, %f) ({
+  ^bb0(%a: tensor<bf16>, %b: tensor<bf16>):
+    %s = stablehlo.add %a, %b : tensor<bf16>
+    stablehlo.return %s : tensor<bf16>
+  }) {dimensions = array<i64: 0>} : (tensor<3xf32>, tensor<f32>) -> tensor<bf16>""", "f32 is not promoted to"),
+    ("""%0 = "stablehlo.map"(%v) ({
+  ^bb0(%a: tensor<f32>):
+    stablehlo.return %a : tensor<f32>
+  }) {dimensions = array<i64: 1>} : (tensor<3xf32>) -> tensor<3xf32>""", "a map is over the dimensions [0], not [1]"),
+])  # fmt: skip
+def test_types_that_do_not_fit(body: str, message: str) -> None:
+    """What HLO would take, and mean something else by, or what would fail later."""
+    ((line, _, said, _),) = errors_of(f"""func.func @main(%x: tensor<i32>, %t: tensor<i1>, %v: tensor<3xf32>,
+  %o: tensor<1xi32>, %f: tensor<f32>) {{
+  {body}
+  return
+}}""")
+    assert line == 3
+    assert message in said
+
+
+def test_products_of_unknown_size_are_of_the_written_type() -> None:
+    text = """func.func @main(%a: tensor<?x3xi8>, %b: tensor<3xi8>) -> tensor<?xi32> {
+  %0 = stablehlo.dot %a, %b : (tensor<?x3xi8>, tensor<3xi8>) -> tensor<?xi32>
+  return %0 : tensor<?xi32>
+}"""
+    module = parse_stablehlo(text, arguments=[array("s8", (2, 3)), array("s8", (3,))])
+    (found,) = run(module, np.full((2, 3), 100, np.int8), np.full(3, 100, np.int8))
+    assert found.tolist() == [30000, 30000]
 
 
 def test_all_errors_in_one_run() -> None:

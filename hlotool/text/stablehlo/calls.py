@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hlotool.ir import Aliasing, Instruction, Layout, Literal, Shape, Verbatim, tuple_shape
+from hlotool.text.stablehlo.dynamic_calls import DYNAMIC_CALLS, sized_results
 from hlotool.text.stablehlo.dynamism import folded
 from hlotool.text.stablehlo.elementwise import result
 from hlotool.text.stablehlo.scope import (
@@ -13,6 +14,7 @@ from hlotool.text.stablehlo.scope import (
     Scope,
     attribute,
     flag,
+    integers,
     known_shape,
     number,
     numbers_of,
@@ -46,10 +48,12 @@ def custom_call(scope: Scope, operation: Operation) -> Sequence[Instruction]:
             return results
     if target == "shape_assertion":
         return _assertion(scope, operation)
+    if target in DYNAMIC_CALLS:
+        return DYNAMIC_CALLS[target](scope, operation)
     shapes = [result(operation, n) for n in range(len(operation.results))]
+    shapes, operands = sized_results(scope, operation, shapes, scope.operands(operation))
     if not all(map(known_shape, shapes)):
         raise unsupported(f"custom call '{target}' has a result of unknown size")
-    operands = scope.operands(operation)
     values: dict[str, Any] = {"custom_call_target": target}
     _layouts(operation, operands, shapes, values)
     if flag(operation, "has_side_effect"):
@@ -76,6 +80,8 @@ def _layouts(operation: Operation, operands: list[Instruction], shapes: list[Sha
     """Layouts of operands and results, which are given together."""
     given = operation.attributes.get("operand_layouts")
     if isinstance(given, list):
+        sizes = integers(operation, "indices_of_shape_operands", ())
+        given = [one for n, one in enumerate(given) if n not in sizes]
         if len(given) != len(operands):
             raise Refusal(f"{len(given)} operand_layouts for {len(operands)} operands", code="HLO0113")
         values["operand_layout_constraints"] = tuple(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hlotool.ir import Computation, Instruction, Shape, tuple_shape
-from hlotool.text.stablehlo.scope import Refusal, Scope, number, text_of
+from hlotool.ir import Computation, Instruction, Literal, Shape, tuple_shape
+from hlotool.text.stablehlo.scope import Refusal, Scope, fits, number, stored, text_of
 from hlotool.text.stablehlo.tree import Block, Operation, Value, attribute_text
 
 __all__: list[str] = []
@@ -72,6 +72,9 @@ def while_(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     for block in (condition, body):
         if len(block.arguments) != count:
             raise Refusal(f"a region of the loop has {len(block.arguments)} arguments, not {count}")
+        for argument, one in zip(block.arguments, initial, strict=True):
+            if not fits(stored(argument.type), one.shape):
+                raise Refusal(f"a region of the loop takes {stored(argument.type)}, the loop {one.shape}")
     extra = captured(scope, (condition, body))
     initial += [scope.get(value) for value in extra]
     shapes = [one.shape for one in initial]
@@ -108,11 +111,19 @@ def _branches(scope: Scope, operation: Operation, index: Instruction) -> Sequenc
 def if_(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     if len(operation.regions) != 2:
         raise Refusal("stablehlo.if has two regions")
-    return _branches(scope, operation, scope.operands(operation)[0])
+    return _branches(scope, operation, _chooser(scope, operation, "pred"))
 
 
 def case(scope: Scope, operation: Operation) -> Sequence[Instruction]:
-    return _branches(scope, operation, scope.operands(operation)[0])
+    return _branches(scope, operation, _chooser(scope, operation, "s32"))
+
+
+def _chooser(scope: Scope, operation: Operation, kind: str) -> Instruction:
+    """What says which branch runs: HLO would take either kind, and count branches from the other end."""
+    (index,) = scope.operands(operation)
+    if index.shape.element_type != kind or index.shape.rank:
+        raise Refusal(f"{operation.name} chooses by {kind}[], not {index.shape}")
+    return index
 
 
 def call(scope: Scope, operation: Operation) -> Sequence[Instruction]:
@@ -123,12 +134,38 @@ def called(
     scope: Scope, name: str, operands: Sequence[Instruction], count: int, attributes: dict[str, Any]
 ) -> Sequence[Instruction]:
     """A call of a function of the module; `count` is the number of results."""
-    computation = scope.program.function(name, [one.shape for one in operands])
+    computation = scope.program.function(name, [one.shape for one in operands], known=_sizes(scope, operands))
+    told = _told(scope, computation, count)
+    if told is not None:
+        return told
     values = {"to_apply": computation} | attributes
     made = scope.builder.add("call", computation.root.shape, operands, values)
     if count == 1 and not (made.shape.is_tuple and scope.program.result_count(name) != 1):
         return [made]
     return scope.several(made, count)
+
+
+def _sizes(scope: Scope, operands: Sequence[Instruction]) -> list[Literal | None]:
+    """The operands that may say sizes, where these are left open: single integers that are known."""
+    if not scope.program.has_open_sizes:
+        return []
+    return [
+        one.literal if one.opcode == "constant" and not one.shape.rank and one.shape.element_type[0] in "sup" else None
+        for one in operands
+    ]
+
+
+def _told(scope: Scope, computation: Computation, count: int) -> list[Instruction] | None:
+    """The results of a function that are sizes which it found, without a call; None where some are not."""
+    if not scope.program.has_open_sizes or not count:
+        return None
+    root = computation.root
+    results = [root] if root.opcode != "tuple" else list(root.operands)
+    if len(results) != count or any(
+        one.opcode != "constant" or one.shape.element_type[0] not in "sup" for one in results
+    ):
+        return None
+    return [scope.builder.constant(one.literal) for one in results]
 
 
 def composite(scope: Scope, operation: Operation) -> Sequence[Instruction]:

@@ -11,6 +11,7 @@ from hlotool.ir import (
     Computation,
     Diagnostic,
     Instruction,
+    Literal,
     Location,
     Module,
     ParseError,
@@ -22,10 +23,10 @@ from hlotool.ir.builder import binary_computation
 from hlotool.ir.shape_inference import ShapeError
 from hlotool.ir.shape_inference import check as check_shape
 from hlotool.text.lexer import NAME
-from hlotool.text.stablehlo.dynamism import FOLDABLE
+from hlotool.text.stablehlo.dynamism import FOLDABLE, folded
 from hlotool.text.stablehlo.operations import OPERATIONS, near
 from hlotool.text.stablehlo.quantised import through_floats
-from hlotool.text.stablehlo.scope import Refusal, Scope, Unknown, kept, known_shape, stored
+from hlotool.text.stablehlo.scope import Refusal, Scope, Unknown, fits, kept, known_shape, stored
 from hlotool.text.stablehlo.sharding import Mesh, mesh_of, tiles_of
 from hlotool.text.stablehlo.tree import Block, FunctionType, Mark, Number, Operation, QuantisedShape, attribute_text
 
@@ -38,6 +39,8 @@ _ENDS = ("func.return", "stablehlo.return", "sdy.return")
 _MOST_ERRORS = 100
 _DEVICES = {"mhlo.num_replicas": "replica_count", "mhlo.num_partitions": "num_partitions"}
 _DEEPEST = 100
+_SIZE = "get-dimension-size"
+_KNOWN = ("constant", "iota")
 
 
 class Program:
@@ -50,6 +53,7 @@ class Program:
         self.meshes: dict[str, Mesh] = {}
         self.devices = 1, 1  # replicas and partitions that it runs programs on
         self.exchanges = 0  # which make what these give known to all of them
+        self.has_open_sizes = False  # whether sizes are left open, which follow from those of the arguments
         self.computations: list[Computation] = []
         self.diagnostics: list[Diagnostic] = []
         self._made: dict[tuple[Any, ...], Computation | None] = {}
@@ -140,7 +144,7 @@ class Program:
                 scope.sizes += [one for one in map(scope.values.get, operation.operands) if one and not one.users]
             for value, instruction in zip(operation.results, made, strict=True):
                 self._check(operation, stored(value.type), instruction.shape)
-                scope.values[value] = instruction
+                scope.values[value] = self._known_size(scope, instruction)
             if own:
                 last = scope.computation._last
                 for instruction in made or ([last] if last is not None else []):
@@ -155,6 +159,25 @@ class Program:
             return False
         return True
 
+    def _known_size(self, scope: Scope, instruction: Instruction) -> Instruction:
+        """Integers that follow from sizes, as constants: regions and functions that take them know sizes by them."""
+        shape = instruction.shape
+        if (
+            not self.has_open_sizes
+            or instruction.opcode not in FOLDABLE
+            or instruction.opcode in _KNOWN
+            or not shape.is_array
+            or shape.element_type[0] not in "sup"
+            or any(one.opcode not in _KNOWN for one in instruction.operands if instruction.opcode != _SIZE)
+        ):
+            return instruction
+        values = folded(instruction)
+        if values is None:
+            return instruction
+        known = scope.builder.constant(values, shape.element_type)
+        scope.sizes += [known, instruction]  # where nothing but sizes needs them, they go again
+        return known
+
     def knows(self, name: str) -> bool:
         """Whether there is an operation of this name."""
         return name in OPERATIONS
@@ -163,24 +186,10 @@ class Program:
         """The results of an operation as if it were `name`."""
         return OPERATIONS[name].convert(scope, operation)
 
-    def _check(self, operation: Operation, written: Shape, made: Shape) -> None:
+    @staticmethod
+    def _check(operation: Operation, written: Shape, made: Shape) -> None:
         """The result is of the written type, as far as its sizes are written."""
-        arrays = written.is_array or made.is_array
-        if made.compatible(written) or (not arrays and written.is_tuple == made.is_tuple):
-            return
-        same = (
-            made.is_array
-            and written.is_array
-            and made.element_type == written.element_type
-            and made.rank == written.rank
-            and all(
-                a == b or flag or b < 0 or a < 0
-                for a, b, flag in zip(
-                    made.dimensions, written.dimensions, written.dynamic or (False,) * written.rank, strict=True
-                )
-            )
-        )
-        if not same:
+        if not fits(written, made):
             raise Refusal(f"{operation.name} gives {made}, not {written}")
 
     def report(self, failure: Refusal | ShapeError, operation: Operation) -> None:
@@ -200,8 +209,13 @@ class Program:
         type_ = self.functions[name].attributes.get("function_type")
         return len(type_.results) if isinstance(type_, FunctionType) else 1
 
-    def function(self, name: str, shapes: Sequence[Shape] | None, entry: bool = False) -> Computation:
-        """The computation of a function for arguments of `shapes` (None: as it says itself); made once for each."""
+    def function(
+        self, name: str, shapes: Sequence[Shape] | None, entry: bool = False, known: Sequence[Literal | None] = ()
+    ) -> Computation:
+        """The computation of a function for arguments of `shapes` (None: as it says itself); made once for each.
+
+        `known` are the values of arguments that say sizes: it is made for these values, too.
+        """
         operation = self.functions.get(name)
         if operation is None:
             from hlotool.text.lexer import did_you_mean
@@ -221,12 +235,13 @@ class Program:
             own if known_shape(own) or shapes is None else shape
             for own, shape in zip(written, shapes or written, strict=True)
         ]
-        key = (name, entry, *(shape.without_layout() for shape in given))
+        values = tuple(None if one is None else one.value().tobytes() for one in known)
+        key = (name, entry, values, *(shape.without_layout() for shape in given))
         if key not in self._made:
             self._made[key] = None
             self._opened.append(name)
             try:
-                self._made[key] = self._function(name, operation, block, given, entry)
+                self._made[key] = self._function(name, operation, block, given, entry, known)
             except Refusal as failure:
                 self.report(failure, operation)
             except Unknown:
@@ -257,7 +272,13 @@ class Program:
         self.diagnostics[before:] = wrong
 
     def _function(
-        self, name: str, operation: Operation, block: Block, given: Sequence[Shape], entry: bool
+        self,
+        name: str,
+        operation: Operation,
+        block: Block,
+        given: Sequence[Shape],
+        entry: bool,
+        known: Sequence[Literal | None] = (),
     ) -> Computation:
         scope = Scope(self, _identifier(name))
         rows = operation.attributes.get("arg_attrs") or []
@@ -271,6 +292,10 @@ class Program:
             if sharding is not None and entry:
                 parameter.attributes["sharding"] = Verbatim(sharding)
             scope.values[argument] = parameter
+            value = known[number] if number < len(known) else None
+            if value is not None:
+                size = scope.values[argument] = scope.builder.constant(value)
+                scope.sizes.append(size)
         scope.plain.metadata = None
         results = self.body(scope, block)
         type_ = operation.attributes.get("function_type")
@@ -408,6 +433,7 @@ def _entry(
     functions = program.functions
     for operation in operations:
         _declare(operation, program)
+    program.has_open_sizes = _leaves_sizes_open(operations)
     entry: Computation | None = None
     chosen: list[str] = []
     try:
@@ -425,6 +451,21 @@ def _entry(
     if function is None:
         program.check_others()
     return entry, chosen
+
+
+def _leaves_sizes_open(operations: Sequence[Operation]) -> bool:
+    """Whether some array has a dimension of unknown size."""
+    stack = list(operations)
+    while stack:
+        operation = stack.pop()
+        values = list(operation.results)
+        for region in operation.regions:
+            for block in region.blocks:
+                values += block.arguments
+                stack += block.operations
+        if any(value.type is not None and not known_shape(value.type) for value in values):
+            return True
+    return False
 
 
 def _module_of(top: Block) -> tuple[Operation | None, list[Operation]]:

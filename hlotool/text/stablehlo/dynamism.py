@@ -81,14 +81,14 @@ def _typed(values: Array, shape: Shape) -> Array:
 
 _BINARY = {
     "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
-    "and": np.bitwise_and, "or": np.bitwise_or,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 _COMPARED = {
     "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
 }  # fmt: skip
 _FOLDED = {
     *_BINARY, "divide", "remainder", "compare", "select", "convert", "reshape", "broadcast", "concatenate", "slice",
-    "negate", "not", "clamp",
+    "negate", "not", "clamp", "sign", "abs",
 }  # fmt: skip
 
 
@@ -119,6 +119,10 @@ def _folded(instruction: Instruction, operands: list[Array]) -> Array | None:
             return _typed(np.minimum(np.maximum(operands[1], first), operands[2]), shape)
         case "negate":
             return _typed(-first, shape)
+        case "sign":
+            return _typed(np.sign(first), shape)
+        case "abs":
+            return _typed(np.abs(first), shape)
         case "not":
             return ~first
         case "convert":
@@ -190,11 +194,21 @@ def real_dynamic_slice(scope: Scope, operation: Operation) -> Sequence[Instructi
     shape = result(operation)
     values = [folded(one) for one in rest]
     moves = len(rest) == 3 and values[0] is None and values[2] is not None and bool((values[2] == 1).all())
-    if moves and known_shape(shape) and shape.is_static:
+    sizes = shape.dimensions if known_shape(shape) and shape.is_static else _distance(*rest[:2]) if moves else None
+    if moves and sizes is not None and len(sizes) == shape.rank:
         builder = scope.builder
         starts = [builder.reshape(builder.slice(rest[0], (n,), (n + 1,)), ()) for n in range(shape.rank)]
-        return [builder.dynamic_slice(source, starts, shape.dimensions)]
+        return [builder.dynamic_slice(source, starts, sizes)]
     return [sliced(scope, source, [constant_numbers(one, operation) for one in rest])]
+
+
+def _distance(start: Instruction, limit: Instruction) -> tuple[int, ...] | None:
+    """How far `limit` is from `start`, where it is that and numbers that are known; None where it is not."""
+    if limit.opcode != "add" or start not in limit.operands:
+        return None
+    left, right = limit.operands
+    values = folded(right if left is start else left)
+    return None if values is None else tuple(int(one) for one in values.reshape(-1))
 
 
 def dynamic_gather(scope: Scope, operation: Operation) -> Sequence[Instruction]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hlotool.ir import Instruction, Literal, PaddingDimension, Shape, SliceDimension, array
+from hlotool.ir import ELEMENT_TYPES, Instruction, Literal, PaddingDimension, Shape, SliceDimension, array
 from hlotool.text.stablehlo.scope import (
     Refusal,
     Scope,
@@ -111,7 +111,23 @@ def convert(scope: Scope, operation: Operation) -> Sequence[Instruction]:
 
 def bitcast_convert(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     (source,) = scope.operands(operation)
-    return [scope.builder.add("bitcast-convert", _static(operation), (source,))]
+    shape = result(operation)
+    if not known_shape(shape) and known_shape(source.shape):
+        shape = _of_same_bits(source.shape, shape)
+    if not known_shape(shape):
+        shape = _static(operation)
+    return [scope.builder.add("bitcast-convert", shape, (source,))]
+
+
+def _of_same_bits(source: Shape, written: Shape) -> Shape:
+    """The shape of the bits of `source` in elements of another type: narrower ones are a last dimension more."""
+    before, after = ELEMENT_TYPES[source.element_type].bits, ELEMENT_TYPES[written.element_type].bits
+    sizes = source.dimensions
+    if before > after:
+        sizes = (*sizes, before // after)
+    elif before < after:
+        sizes = sizes[:-1]
+    return array(written.element_type, sizes) if source.is_static and len(sizes) == written.rank else written
 
 
 def _static(operation: Operation, index: int = 0) -> Shape:
@@ -182,6 +198,8 @@ def broadcast(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     """The older form: new dimensions come first."""
     (source,) = scope.operands(operation)
     sizes = integers(operation, "broadcast_sizes")
+    if min(sizes, default=0) < 0:
+        raise Refusal(f"broadcast_sizes {list(sizes)} are not negative")
     shape = array(source.shape.element_type, (*sizes, *source.shape.dimensions))
     dimensions = tuple(range(len(sizes), len(sizes) + source.shape.rank))
     return [scope.builder.broadcast(source, dimensions, shape)]
@@ -248,13 +266,22 @@ def dynamic_slice(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     sizes = integers(operation, "slice_sizes")
     attributes = {"dynamic_slice_sizes": sizes}
     operands = scope.operands(operation)
+    _check_starts(operation, operands[1:])
     shape = result(operation)
     return [scope.add("dynamic-slice", shape if known_shape(shape) else None, operands, attributes)]
 
 
 def dynamic_update_slice(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     operands = scope.operands(operation)
+    _check_starts(operation, operands[2:])
     return [scope.builder.add("dynamic-update-slice", operands[0].shape, operands)]
+
+
+def _check_starts(operation: Operation, starts: Sequence[Instruction]) -> None:
+    """A number for each dimension: the older form of HLO, one list of them, is none of StableHLO."""
+    if any(one.shape.rank for one in starts) or len({one.shape.element_type for one in starts}) > 1:
+        kinds = " and ".join(str(one.shape) for one in starts)
+        raise Refusal(f"{operation.name} starts at integers of one type, not at {kinds}")
 
 
 def tuple_(scope: Scope, operation: Operation) -> Sequence[Instruction]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hlotool.ir import Instruction, Shape, Window, array
+from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, array
 from hlotool.text.stablehlo.contractions import pairs, window_of
 from hlotool.text.stablehlo.elementwise import result
 from hlotool.text.stablehlo.scope import (
@@ -21,7 +21,7 @@ from hlotool.text.stablehlo.scope import (
 )
 from hlotool.text.stablehlo.tree import Number, Operation
 
-__all__: list[str] = []
+__all__ = ["gather_attributes", "largest_along_last"]
 
 
 def _halves(scope: Scope, operation: Operation, region: int = 0) -> tuple[list[Instruction], list[Instruction]]:
@@ -42,7 +42,13 @@ def _halves(scope: Scope, operation: Operation, region: int = 0) -> tuple[list[I
 
 def _as(scope: Scope, one: Instruction, kind: str) -> Instruction:
     """A promotion, where a region adds up in a wider type than that of what it adds."""
-    return one if one.shape.element_type == kind else scope.builder.convert(one, kind)
+    own = one.shape.element_type
+    if own == kind:
+        return one
+    before, after = ELEMENT_TYPES[own], ELEMENT_TYPES[kind]
+    if before.kind != after.kind or before.bits > after.bits:
+        raise Refusal(f"the region works on {kind}, which {own} is not promoted to")
+    return scope.builder.convert(one, kind)
 
 
 def _results(scope: Scope, operation: Operation, made: Instruction, count: int) -> Sequence[Instruction]:
@@ -81,7 +87,10 @@ def select_and_scatter(scope: Scope, operation: Operation) -> Sequence[Instructi
 
 def map_(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     operands = scope.operands(operation)
-    dimensions = integers(operation, "dimensions", tuple(range(operands[0].shape.rank)))
+    every = tuple(range(operands[0].shape.rank))
+    dimensions = integers(operation, "dimensions", every)
+    if dimensions != every:
+        raise Refusal(f"a map is over the dimensions {list(every)}, not {list(dimensions)}")
     attributes = {"dimensions": dimensions, "to_apply": scope.applied(operation)}
     return [scope.add("map", result(operation), operands, attributes)]
 
@@ -99,13 +108,16 @@ def sort(scope: Scope, operation: Operation) -> Sequence[Instruction]:
 
 def top_k(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     (source,) = scope.operands(operation)
-    count = number(operation, "k")
+    return largest_along_last(scope, source, number(operation, "k"), flag(operation, "largest", True))
+
+
+def largest_along_last(scope: Scope, source: Instruction, count: int, largest: bool) -> Sequence[Instruction]:
+    """The `count` largest numbers along the last dimension, or smallest ones, and where they are."""
     if not source.shape.rank or count < 0 or count > source.shape.dimensions[-1] >= 0:
         raise Refusal(f"top_k of {count} of {source.shape}")
     shape = Shape(source.shape.element_type, (*source.shape.dimensions[:-1], count), source.shape.layout)
     if not source.shape.is_static:
         shape = Shape(shape.element_type, shape.dimensions, shape.layout, (), (*source.shape.dynamic[:-1], False))
-    largest = flag(operation, "largest", True)
     made = scope.builder.add(
         "topk", Shape("tuple", elements=(shape, shape.with_type("s32"))), (source,), {"k": count, "largest": largest}
     )

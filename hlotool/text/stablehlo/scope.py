@@ -111,10 +111,13 @@ class Scope:
         sources = list(operands)
         if shape is not None and not known_shape(shape):
             try:
-                shape = infer(opcode, [one.shape for one in sources], dict(attributes or {}))
+                found = infer(opcode, [one.shape for one in sources], dict(attributes or {}))
             except ShapeError:
                 if not any(not known_shape(one.shape) for one in sources):
                     raise
+            else:
+                chosen = opcode in ("dot", "ragged-dot", "convolution")  # programs say what these add up in
+                shape = found.with_type(shape.element_type) if chosen else found
         return self.builder.add(opcode, shape, sources, attributes)
 
     def several(self, together: Instruction, count: int) -> list[Instruction]:
@@ -164,6 +167,26 @@ def stored(shape: Shape | None) -> Shape:
     if shape.elements:
         return Shape("tuple", elements=tuple(map(stored, shape.elements)))
     return shape
+
+
+def fits(written: Shape, made: Shape) -> bool:
+    """Whether a value is of the written type, as far as that says sizes."""
+    if made.compatible(written):
+        return True
+    if written.is_tuple and made.is_tuple:
+        return len(written.elements) == len(made.elements) and all(map(fits, written.elements, made.elements))
+    return (
+        made.is_array
+        and written.is_array
+        and made.element_type == written.element_type
+        and made.rank == written.rank
+        and all(
+            a == b or flag or b < 0 or a < 0
+            for a, b, flag in zip(
+                made.dimensions, written.dimensions, written.dynamic or (False,) * written.rank, strict=True
+            )
+        )
+    )
 
 
 # ---- attributes
