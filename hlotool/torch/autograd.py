@@ -57,7 +57,10 @@ class Passes:
         def compile_pass(graph_module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
             if kind == "forward":
                 self._metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
-            function = self._functions[kind] = function_of_graph(graph_module, self._name(kind))
+            own = {"forward": getattr(self._metadata, "num_forward_returns", 0), "backward": 0}
+            results = len(graph_module.graph.output_node().args[0])
+            function = function_of_graph(graph_module, self._name(kind), own.get(kind, results))
+            self._functions[kind] = function
             self._graphs[kind] = graph_module
             boxed: Callable[..., Any] = make_boxed_func(function)
             return boxed
@@ -151,10 +154,11 @@ def _autograd_function(
                 results = forward(*arguments)
             ctx.save_for_backward(*[kept.detach() if kept._is_view() else kept for kept in results[count:tensors]])
             ctx.sizes = results[tensors:]
+            given = [_no_view(result) if result._is_view() else result for result in results[:count]]
             if constant:
-                ctx.mark_non_differentiable(*[results[number] for number in constant])
+                ctx.mark_non_differentiable(*[given[number] for number in constant])
             ctx._materialize_non_diff_grads = False
-            return tuple(results[:count])
+            return tuple(given)
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
@@ -173,6 +177,11 @@ def _autograd_function(
     # That of the class itself looks for transformations first.
     apply: Callable[..., Any] = super(torch.autograd.Function, CompiledFunction).apply
     return apply
+
+
+def _no_view(tensor: Any) -> Any:
+    """A tensor in the same memory that autograd knows as no view, as AOTAutograd gives it: it may be written to."""
+    return torch.ops.aten._unsafe_view(tensor, tensor.shape)
 
 
 def _with_notes(

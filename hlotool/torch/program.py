@@ -29,6 +29,7 @@ from hlotool.torch.mutations import must_follow, writes, written
 from hlotool.torch.places import Leaf
 from hlotool.torch.record import Graph, record
 from hlotool.torch.refusal import Refused
+from hlotool.torch.sharing import sharing
 from hlotool.torch.specialise import is_symbolic, specialised
 
 __all__ = ["Compiled", "Constant", "Whole", "compiled_graph", "function_of_graph"]
@@ -46,14 +47,17 @@ _LOCK = Lock()
 Function = Callable[..., Sequence[Any]]
 
 
-def function_of_graph(graph_module: fx.GraphModule, name: str) -> Function:
+def function_of_graph(graph_module: fx.GraphModule, name: str, own: int = 0) -> Function:
     """A function of the graph's placeholders that gives its results as a list.
+
+    The first `own` results are for who calls: they share memory with each other and with arguments where they are
+    views.
 
     Graphs whose sizes are symbols are compiled for the sizes of each call, those of the last calls being kept; where
     many come, for those that come often (`_AT_ONCE`).
     """
     if not is_symbolic(graph_module):
-        return compiled_graph(graph_module, name, guarded=True).function
+        return _guarded(graph_module, name, own)
     known: dict[tuple[Any, ...], Function] = {}
     spent: dict[tuple[Any, ...], float] = {}
     compiling: list[float] = []
@@ -72,14 +76,20 @@ def function_of_graph(graph_module: fx.GraphModule, name: str) -> Function:
             return found
         if len(known) == _MOST_SIZES:
             del known[next(iter(known))]
-        own = specialised(graph_module, arguments)
-        function = known[key] = compiled_graph(own, f"{name}{_sizes(arguments)}", guarded=True).function
+        made = specialised(graph_module, arguments)
+        function = known[key] = _guarded(made, f"{name}{_sizes(arguments)}", own)
         spent.pop(key, None)
         if len(compiling) < _AT_ONCE:
             compiling.append(time.perf_counter() - start)
         return function(*arguments)
 
     return call
+
+
+def _guarded(graph_module: fx.GraphModule, name: str, own: int) -> Function:
+    """A graph whose sizes are numbers, compiled for tensors of which PyTorch sees to the types."""
+    graph_module, with_views = sharing(graph_module, own)
+    return with_views(compiled_graph(graph_module, name, guarded=True).function)
 
 
 def _run_eagerly(graph_module: fx.GraphModule, name: str) -> Graph:
