@@ -15,7 +15,8 @@ from reducers import REDUCERS
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.driver import compile_module
 from hlotool.evaluate import evaluate
-from hlotool.harness.compare import compare_all
+from hlotool.evaluate.truth import bounded_results
+from hlotool.harness.compare import compare_all, compare_with_truth
 from hlotool.ir import HloError, Module, clone_module, dtype_of
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline, run_pipeline
@@ -288,6 +289,82 @@ def test_random_bits_are_the_same(algorithm: str, state: str, shape: str) -> Non
     body = f"p0 = {state} parameter(0)\nROOT r = ({state}, {shape}) rng-bit-generator(p0), algorithm={algorithm}"
     after = expanded("rng-bit-generator-expander", body, [words], exact=True)
     assert "rng-bit-generator" not in opcodes(after)
+
+
+# ---- computations in wider types
+
+
+WIDER = """HloModule m
+
+combine {{
+  a = {wide}[] parameter(0)
+  b = {wide}[] parameter(1)
+  ROOT c = {wide}[] {operation}(a, b)
+}}
+
+mixed {{
+  a = {wide}[] parameter(0)
+  b = {narrow}[] parameter(1)
+  d = {wide}[] convert(b)
+  e = {wide}[] multiply(a, d)
+  ROOT c = {wide}[] {operation}(e, d)
+}}
+
+after {{
+  a = {narrow}[] parameter(0)
+  b = {narrow}[] parameter(1)
+  c = {narrow}[] {operation}(a, b)
+  ROOT d = {wide}[] convert(c)
+}}
+
+first {{
+  a = {narrow}[] parameter(0)
+  b = {narrow}[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=GE
+}}
+
+ENTRY main {{
+  x = {narrow}[5,40] parameter(0)
+  s = {narrow}[] parameter(1)
+  i = s32[60,1] parameter(2)
+  u = {narrow}[60,40] parameter(3)
+  none = {narrow}[5,0] slice(x), slice={{[0:5], [7:7]}}
+  rows = {wide}[5] reduce(x, s), dimensions={{1}}, to_apply=combine
+  columns = {wide}[40] reduce(x, s), dimensions={{0}}, to_apply=mixed
+  narrow = {wide}[40] reduce(x, s), dimensions={{0}}, to_apply=after
+  nothing = {wide}[5] reduce(none, s), dimensions={{1}}, to_apply=combine
+  windows = {wide}[5,39] reduce-window(x, s), window={{size=1x3 pad=0_0x1_0}}, to_apply=combine
+  scattered = {narrow}[5,40] scatter(x, i, u), update_window_dims={{1}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply=mixed
+  few = {narrow}[5,38] slice(x), slice={{[0:5], [0:38]}}
+  selected = {narrow}[5,40] select-and-scatter(x, few, s), window={{size=1x3}}, select=first, scatter=combine
+  ROOT t = ({wide}[5], {wide}[40], {wide}[40], {wide}[5], {wide}[5,39], {narrow}[5,40], {narrow}[5,40]) tuple(rows, columns, narrow, nothing, windows, scattered, selected)
+}}
+"""  # noqa: E501 - as HLO has it
+
+
+@pytest.mark.parametrize("pipeline", ["default", "none", "simplify"])
+@pytest.mark.parametrize("operation", ["add", "maximum", "multiply"])
+@pytest.mark.parametrize(("narrow", "wide"), [("s8", "s32"), ("u16", "u64"), ("bf16", "f32"), ("f16", "f64")])
+def test_computations_work_in_their_own_types(narrow: str, wide: str, operation: str, pipeline: str) -> None:
+    """What is combined may have narrower types than the computation that combines it."""
+    text = WIDER.format(narrow=narrow, wide=wide, operation=operation)
+    module, kind = parse(text), dtype_of(narrow)
+    generator = np.random.default_rng(5)
+    x, u = (generator.integers(1, 5, sizes).astype(kind) for sizes in ((5, 40), (60, 40)))
+    given = [x, np.asarray(3, kind), generator.integers(0, 5, (60, 1)).astype(np.int32), u]
+    if kind.kind != "i" and kind.kind != "u":
+        given[0], given[3] = (x.astype(np.float32) / 2).astype(kind), (u.astype(np.float32) / 4).astype(kind)
+    expected = evaluate(module, given)
+    function = {"add": np.sum, "maximum": np.max, "multiply": np.prod}[operation]
+    data = np.concatenate([np.full((5, 1), 3), given[0].astype(np.float64)], axis=1)
+    if kind.kind in "iu":  # in these bits
+        data = data.astype(np.uint64)
+    assert np.allclose(expected[0], function(data, axis=1).astype(dtype_of(wide)), 1e-6)
+    found = compile_module(module, pipeline=pipeline, strict=True)(*given)
+    rows = compare_with_truth(found, bounded_results(module, given))
+    assert all(row.ok for row in rows), [str(row) for row in rows]
+    rows = compare_with_truth(expected, bounded_results(module, given))
+    assert all(row.ok for row in rows), [str(row) for row in rows]
 
 
 # ---- linear algebra

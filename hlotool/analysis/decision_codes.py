@@ -473,6 +473,8 @@ _ROWS = (
           "The result is rounded to the narrow type, so its values stay."),
     _kind(4119, "rewrite operand-upcaster", "upcast", "operands of a product were widened",
           "Both have the type of the result, which holds their values exactly."),
+    _kind(4299, "rewrite reducer-upcaster", "upcast", "values are converted for a computation",
+          "It works in wider types than it was given."),
     _kind(4120, "rewrite convolution-group-converter", "separate", "a grouped convolution became several",
           "Each group is a convolution of its own; the results are joined."),
     _kind(4121, "refuse convolution-group-converter", "many-groups", "a grouped convolution stays: many groups",

@@ -44,7 +44,9 @@ class Combiner:
         return _UFUNCS[self.opcode]
 
     def prepare(self, array: AnyArray) -> AnyArray:
-        """In the type to accumulate in: sums and products of floats in double precision."""
+        """In the type to accumulate in, which may be wider than the array's: sums and products of floats in double
+        precision."""
+        array = array.astype(dtype_of(self.element_type), copy=False)
         return as_accurate(array) if self.opcode in ("add", "multiply") else widen(array)
 
     def identity(self, dtype: np.dtype[Any]) -> Any:

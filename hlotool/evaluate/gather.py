@@ -16,7 +16,7 @@ from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.movement import as_index
 from hlotool.evaluate.rounding import round_to, widen
 from hlotool.evaluate.values import AnyArray, Operands, Value, one_or_tuple
-from hlotool.ir import ELEMENT_TYPES, Instruction
+from hlotool.ir import ELEMENT_TYPES, Instruction, dtype_of
 
 __all__ = ["RULES", "combine_at", "scatter_places"]
 
@@ -130,7 +130,8 @@ def combine_at(
             array[targets] = update  # of repeated targets NumPy keeps the last
         return list(arrays)
     combiner = combiner_of(computation)
-    if combiner is not None and ELEMENT_TYPES[combiner.element_type].bits not in range(2, 17):
+    own = combiner is not None and arrays[0].dtype == dtype_of(combiner.element_type)
+    if combiner is not None and own and ELEMENT_TYPES[combiner.element_type].bits not in range(2, 17):
         return [_combine_with(combiner, arrays[0], targets, updates[0])]
     for turn in _turns(targets):
         places = targets[turn]

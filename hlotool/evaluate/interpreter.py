@@ -276,7 +276,12 @@ class Interpreter:
         return value
 
     def map(self, computation: Computation, arrays: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
-        """A computation on scalars, applied to each element of arrays of one shape; one array per root leaf."""
+        """A computation on scalars, applied to each element of arrays of one shape; one array per root leaf.
+
+        It may work in wider types than those of the arrays.
+        """
+        kinds = [dtype_of(parameter.shape.element_type) for parameter in computation.parameters]
+        arrays = [array.astype(kind, copy=False) for array, kind in zip(arrays, kinds, strict=True)]
         shape = arrays[0].shape
         if self._scalars is not None and self._acts_on_arrays(computation):
             value = self._scalars.apply(computation, arrays)

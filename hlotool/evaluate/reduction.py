@@ -13,9 +13,9 @@ from hlotool.evaluate.combiner import Combiner, choice_of, combiners_of
 from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.rounding import computed, widen
 from hlotool.evaluate.values import AnyArray, Operands, Value, one_or_tuple
-from hlotool.ir import Instruction
+from hlotool.ir import Instruction, dtype_of
 
-__all__ = ["RULES", "reduce_with", "tree_reduce"]
+__all__ = ["RULES", "reduce_with", "spread", "tree_reduce"]
 
 Combine = Callable[[Sequence[AnyArray]], Sequence[AnyArray]]
 
@@ -34,6 +34,12 @@ def tree_reduce(combine: Combine, arrays: Sequence[AnyArray]) -> list[AnyArray]:
     return [a[..., 0] for a in current]
 
 
+def spread(instruction: Instruction, initial: Operands, sizes: Sequence[int]) -> list[AnyArray]:
+    """Initial values as the results of a reduction of nothing, whose types may be wider."""
+    kinds = [dtype_of(leaf.element_type) for leaf in instruction.shape.leaves()]
+    return [np.broadcast_to(value.astype(kind, copy=False), sizes) for value, kind in zip(initial, kinds, strict=True)]
+
+
 def _reduce(instruction: Instruction, operands: Operands, context: Context) -> Value:
     count = len(operands) // 2
     arrays, initial = operands[:count], operands[count:]
@@ -41,7 +47,7 @@ def _reduce(instruction: Instruction, operands: Operands, context: Context) -> V
     computation = instruction.attributes["to_apply"]
     kept = tuple(size for axis, size in enumerate(arrays[0].shape) if axis not in axes)
     if any(arrays[0].shape[axis] == 0 for axis in axes) or 0 in kept:
-        return one_or_tuple(instruction, [np.broadcast_to(value, kept) for value in initial])
+        return one_or_tuple(instruction, spread(instruction, initial, kept))
     combiners = combiners_of(computation)
     if combiners is not None:
         each = zip(combiners, arrays, initial, strict=True)

@@ -17,7 +17,7 @@ from hlotool.evaluate.interpreter import Interpreter, Observer, check_arguments,
 from hlotool.evaluate.stochastic import Runs, Stochastic, as_runs, statistical
 from hlotool.evaluate.truth_rules import SCALAR_TRUTH, TRUTH, widened
 from hlotool.evaluate.values import AnyArray, leaves_of, value_from_leaves
-from hlotool.ir import Computation, Instruction, Module, UnsupportedError
+from hlotool.ir import Computation, Instruction, Module, UnsupportedError, dtype_of
 from hlotool.ir.dynamic import is_dynamic
 
 __all__ = ["bounded_results", "observed_bounds", "truth"]
@@ -204,6 +204,7 @@ class _Truth(Interpreter):
 
     def map(self, computation: Computation, arrays: Sequence[Any]) -> tuple[Any, ...]:
         """A computation on scalars, applied to each element of arrays of one shape; one array per root leaf."""
+        arrays = [_as_taken(a, p) for a, p in zip(arrays, computation.parameters, strict=True)]
         shape = arrays[0].shape
         if self._scalars is not None and self._acts_on_arrays(computation):
             value = self._scalars.apply(computation, arrays)
@@ -223,6 +224,12 @@ class _Truth(Interpreter):
             errors = None if known else np.array([leaf.errors() for leaf in column], np.float64).reshape(shape)
             made.append(Bounded(array, errors))
         return tuple(made)
+
+
+def _as_taken(array: Any, parameter: Instruction) -> Any:
+    """Integers in the type of a parameter, which may be wider."""
+    dtype = dtype_of(parameter.shape.element_type)
+    return Bounded(array.value.astype(dtype), array.error) if dtype.kind in "iu" and array.dtype != dtype else array
 
 
 def _element(array: Any, index: tuple[int, ...]) -> Bounded:

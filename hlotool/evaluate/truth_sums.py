@@ -192,10 +192,14 @@ def _kept(combiner: Combiner) -> _Kept | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pairing:
-    """Computations on values and errors, each half of the arrays, by way of `Bounded` ones."""
+    """Computations on values and errors, each half of the arrays, by way of `Bounded` ones.
+
+    Results are rounded to `kept`, where the computation gives wider types than those they are kept in.
+    """
 
     context: Any
     count: int
+    kept: Sequence[str] = ()
 
     def map(self, computation: Computation, arrays: Sequence[AnyArray]) -> tuple[AnyArray, ...]:
         count = self.count
@@ -204,6 +208,11 @@ class _Pairing:
             values, errors = arrays[side : side + count], arrays[side + count : side + 2 * count]
             given += [bounded(v, e) for v, e in zip(values, errors, strict=True)]
         results = self.context.map(computation, given)
+        given_types = [leaf.element_type for leaf in computation.root.shape.leaves()]
+        results = [
+            r if own == kind or not is_inexact(kind) else rounded(r.value, r.error, kind)
+            for r, own, kind in zip(results, given_types, self.kept or given_types, strict=True)
+        ]
         return (*(r.value for r in results), *(r.errors() for r in results))
 
 
@@ -363,7 +372,7 @@ def _scatter(instruction: Instruction, operands: Sequence[Bounded], context: Any
         return Bounded(made.value.reshape(sizes), None if made.error is None else made.error.reshape(sizes))
     targets, rows = places(_paired(updates))
     flats = [np.array(a).reshape(-1) for a in _paired(arrays)]
-    pairs: Any = _Pairing(context, count)
+    pairs: Any = _Pairing(context, count, [leaf.element_type for leaf in instruction.shape.leaves()])
     results = gather.combine_at(flats, targets, rows, computation, pairs)
     return _one_or_tuple(instruction, [bounded(*pair) for pair in _halves([r.reshape(sizes) for r in results])])
 
@@ -405,7 +414,7 @@ def _select_and_scatter(instruction: Instruction, operands: Sequence[Bounded], c
     kind = instruction.shape.element_type
     if kept is None:
         flats = [np.array(a).reshape(-1) for a in _paired([base])]
-        pairs: Any = _Pairing(context, 1)
+        pairs: Any = _Pairing(context, 1, [kind])
         result = bounded(*gather.combine_at(flats, targets, _paired([updates]), scatter, pairs))
     else:
         states = [np.array(s).reshape(-1) for s in kept.states(base, kind)]

@@ -17,6 +17,7 @@ from hlotool.evaluate.combiner import Combiner, choice_of, combiners_of
 from hlotool.evaluate.context import Context, Rule
 from hlotool.evaluate.gather import combine_at
 from hlotool.evaluate.movement import pad
+from hlotool.evaluate.reduction import spread
 from hlotool.evaluate.rounding import computed
 from hlotool.evaluate.values import AnyArray, Operands, Value, one_or_tuple
 from hlotool.ir import Computation, Instruction, PaddingDimension, Window, WindowDimension
@@ -71,7 +72,7 @@ def _reduce_window(instruction: Instruction, operands: Operands, context: Contex
     window, computation = window_of(instruction, arrays[0].ndim), instruction.attributes["to_apply"]
     sizes = tuple(d.output_size(n) for d, n in zip(window.dimensions, arrays[0].shape, strict=True))
     if 0 in sizes or not arrays[0].size:
-        return one_or_tuple(instruction, [np.broadcast_to(value, sizes) for value in initial])
+        return one_or_tuple(instruction, spread(instruction, initial, sizes))
     combiners = combiners_of(computation)
     if combiners is not None:
         each = zip(combiners, arrays, initial, strict=True)

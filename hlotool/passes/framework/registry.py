@@ -92,6 +92,7 @@ PASSES: dict[str, str] = {
     "reduce-scatter-creator": "collectives.reduce_scatter_creator:ReduceScatterCreator",
     "reduce-window-rewriter": "expand.reduce_window_rewriter:ReduceWindowRewriter",
     "reduce-window-splitter": "expand.reduce_window_splitter:ReduceWindowSplitter",
+    "reducer-upcaster": "expand.reducer_upcaster:ReducerUpcaster",
     "reshape-mover": "simplify.reshape_mover:ReshapeMover",
     "result-caster": "expand.result_caster:ResultCaster",
     "rng-bit-generator-expander": "expand.rng_bit_generator_expander:RngBitGeneratorExpander",
@@ -160,6 +161,7 @@ WORKS_ON: dict[str, frozenset[str]] = {
         "reduce-scatter-combiner": "reduce-scatter",
         "reduce-scatter-creator": "all-reduce",
         "reduce-window-splitter": "reduce-window",
+        "reducer-upcaster": "reduce reduce-window scatter select-and-scatter",
         "scaled-dot-decomposer": "scaled-dot",
         "scan-expander": "scan",
         "sort-simplifier": "sort",
@@ -186,7 +188,7 @@ PIPELINES: dict[str, str] = {
     "expand": (
         "library-call-expander,custom-call-expander,lapack-expander,batch-norm-expander,"
         "ragged-dot-decomposer,scaled-dot-decomposer,product-expander,scan-expander,"
-        "bitcast-convert-reshaper"
+        "bitcast-convert-reshaper,reducer-upcaster"
     ),
     "unfuse": "async-to-sync,trivial-collective-remover,dynamic-padder,layout-assignment,call-inliner{fusions=all}",
     "inline": "call-inliner,flatten-call-graph,sharding-remover,map-inliner,tuple-simplifier,dce",

@@ -36,8 +36,10 @@ def is_identity(opcode: str, initial: Instruction) -> bool:
 
 
 def single_reducer(instruction: Instruction) -> str | None:
-    """The reducer of a reduce or reduce-window of one array; None for any other."""
-    return reducer_opcode(instruction.attributes["to_apply"]) if len(instruction.operands) == 2 else None
+    """The reducer of a reduce or reduce-window of one array, in the type of the array; None for any other."""
+    if len(instruction.operands) != 2 or instruction.operands[0].shape.element_type != instruction.shape.element_type:
+        return None
+    return reducer_opcode(instruction.attributes["to_apply"])
 
 
 def _reduce(
@@ -77,6 +79,8 @@ def reduce_empty(instruction: Instruction, operand: Instruction, initial: Instru
     """Reducing no elements gives the initial value."""
     if instruction.shape.is_tuple or operand.shape.size or instruction.shape.size == 0:
         return None
+    if initial.shape.element_type != instruction.shape.element_type:
+        return None  # the computation works in a wider type
     return rewriter.broadcast(initial, (), instruction.shape)
 
 
