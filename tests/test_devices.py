@@ -172,7 +172,15 @@ def test_ragged_all_to_all(backend: str) -> None:
     assert found.tolist() == [[1, 2, 10, 20, -1, -1], [3, 4, -1, -1, 10, 40]]
 
 
-def test_permute_in_place(backend: str) -> None:
+STARTED = (
+    "ROOT r = f32[4] collective-permute(",
+    "s = (f32[4], f32[4], u32[], u32[]) collective-permute-start(",
+    "\n ROOT r = f32[4] collective-permute-done(s)",
+)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_permute_in_place(backend: str, started: bool) -> None:
     """Slices of the input of the source, in the output of the target."""
     body = (
         "p = f32[4] parameter(0)\n o = f32[4] parameter(1)\n i = s32[] parameter(2)\n j = s32[] parameter(3)\n "
@@ -180,6 +188,8 @@ def test_permute_in_place(backend: str) -> None:
         "to = ((s32[]), (s32[])) tuple(b, a)\n ROOT r = f32[4] collective-permute(p, o, from, to), "
         "source_target_pairs={{0,1}}, slice_sizes={{2},{1}}"
     )
+    if started:
+        body = body.replace(*STARTED[:2]) + STARTED[2]
     data = np.array([[1, 2, 3, 4], [10, 20, 30, 40]], np.float32)
     output = np.zeros((2, 4), np.float32)
     found = one(program(body, 2), backend, data, output, np.array([2, 0], np.int32), np.array([0, 0], np.int32))

@@ -703,9 +703,24 @@ def test_nan_payloads_and_complex_parts_keep_their_bits() -> None:
         value = parse_literal(text, scalar(kind)).value()
         assert value.reshape(1).view(f"u{value.itemsize}")[0] == bits, text
         assert print_literal(parse_literal(text, scalar(kind))) == text
+    for kind, text in (("f8e4m3fn", "nan(0x7)"), ("f8e4m3fnuz", "-nan(0x1)"), ("bf16", "nan(0x80)")):
+        with pytest.raises(ParseError, match="does not fit"):
+            parse_literal(text, scalar(kind))
     parts = parse_literal("(nan, 1)", scalar("c64")).value().reshape(1).view(np.float32)
     assert np.isnan(parts[0])
     assert parts[1] == 1
+
+
+def test_arrays_without_elements_show_their_dimensions() -> None:
+    """As XLA wants them."""
+    for shape, text in (
+        ("f32[0]", "{}"), ("s32[0,4]", "{}"), ("s32[2,0]", "{ {}, {} }"),
+        ("c64[2,1,0,3]", "{ { {} }, { {} } }"),
+    ):  # fmt: skip
+        literal = parse_literal(text, parse_shape(shape))
+        assert print_literal(literal) == text
+    many = Literal(parse_shape("f32[1000000000,2,0]"), np.zeros((1000000000, 2, 0), np.float32))
+    assert print_literal(many) == "{}"
 
 
 def test_tuple_and_elided_literals() -> None:

@@ -621,6 +621,12 @@ def test_where_elementwise_opcodes_say_nothing() -> None:
         "ROOT r = f32[4] collective-permute-done(s)",
         "s = (f32[4], f32[4]) all-reduce-start(x, x), replica_groups={{0}}, to_apply=add\n  "
         "t = (f32[4], f32[4]) all-reduce-done(s)\n  ROOT r = f32[4] get-tuple-element(t), index=1",
+        "z = s32[] constant(0)\n  i = (s32[]) tuple(z)\n  ROOT r = f32[4] collective-permute(x, p, i, i), "
+        "source_target_pairs={{0,0}}, slice_sizes={{4}}",
+        "z = s32[] constant(0)\n  i = (s32[]) tuple(z)\n  f = (f32[4], f32[4]) tuple(p, x)\n  "
+        "o = (f32[4], f32[4]) tuple(p, p)\n  j = ((s32[]), (s32[])) tuple(i, i)\n  "
+        "t = (f32[4], f32[4]) collective-permute(f, o, j, j), source_target_pairs={{0,0}}, slice_sizes={{4},{4}}\n  "
+        "ROOT r = f32[4] get-tuple-element(t), index=1",
     ],
 )
 def test_what_is_started_and_done_has_the_bounds_of_what_was_given(body: str) -> None:

@@ -53,6 +53,10 @@ a = (f32[8], f32[8], u32[]) copy-start(x); b = f32[8] copy-done(a)
 a = f32[8] all-reduce-start(x), replica_groups={{0}}, to_apply=add; b = f32[8] all-reduce-done(a)
 a = (f32[8], f32[16]) all-gather-start(x), replica_groups={{0,1}}, dimensions={0}; b = f32[16] all-gather-done(a)
 a = (f32[8], f32[8]) collective-permute-start(x), source_target_pairs={{0,1}}; b = f32[8] collective-permute-done(a)
+q = (s32[]) tuple(i); a = (f32[8], f32[8], u32[], u32[]) collective-permute-start(x, p, q, q), source_target_pairs={{0,1}}, slice_sizes={{4}}; b = f32[8] collective-permute-done(a)
+a = b(f32[8]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}; b = f32[8] custom-call(a), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})}
+a = f32[8] custom-call(x), custom_call_target="f", operand_layout_constraints={f32[8]{0}}
+a = f32[2,0] constant({ {}, {} })
 a = (f32[8], u32[], token[]) send(x, k), channel_id=1; b = token[] send-done(a), channel_id=1
 a = (f32[8], u32[], token[]) send(x, k); b = token[] send-done(a)
 a = (f32[8], u32[], token[]) recv(k), channel_id=1; b = (f32[8], token[]) recv-done(a), channel_id=1
@@ -105,6 +109,10 @@ a = f32[8]{0:SC(0:4,4)} custom-call(), custom_call_target="f"
 a = f32[8]{0:SC(1:4)} custom-call(), custom_call_target="f"
 a = b((f32[8])) custom-call(), custom_call_target="f"
 a = f32[8] negate(x), control-predecessors={a}
+q = (s32[]) tuple(i); a = (f32[4], f32[8], u32[], u32[]) collective-permute-start(x, p, q, q), source_target_pairs={{0,1}}, slice_sizes={{4}}; b = f32[8] collective-permute-done(a)
+a = f32[8] custom-call(x, p), custom_call_target="f", operand_layout_constraints={f32[8]{0}}
+a = f32[8] custom-call(x), custom_call_target="f", operand_layout_constraints={f32[9]{0}}
+a = f8e4m3fn[] constant(nan(0x7))
 """  # noqa: E501 - a case is a line
 
 

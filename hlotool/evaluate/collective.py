@@ -88,11 +88,13 @@ def _nothing(instruction: Instruction, operands: Operands) -> list[AnyArray]:
 
 
 def _started(rule: Rule) -> Rule:
-    """(operands, results, context...), single ones bare: the work is done at once."""
+    """(operands, results, context...), single ones bare: the work is done at once.  Of operands of which some say where
+    the others go there is the first."""
 
     def start(instruction: Instruction, operands: Operands, context: Context) -> Value:
         result = rule(instruction, operands, context)
-        return (_one_or_all(operands), result, *map(zeros_of, instruction.shape.elements[2:]))
+        kept = operands[:1] if "slice_sizes" in instruction.attributes else operands
+        return (_one_or_all(kept), result, *map(zeros_of, instruction.shape.elements[2:]))
 
     return start
 

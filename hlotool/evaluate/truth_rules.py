@@ -6,7 +6,7 @@ Rules that move elements are those of the evaluator, applied to values and to er
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,33 @@ def _moving(data: Sequence[int] | None) -> Any:
         return _zipped(value, rule(instruction, errors, plain))
 
     return move
+
+
+def _permute(instruction: Instruction, operands: Operands, context: Any) -> Any:
+    """In the in-place form the last two operands are places, and any of them may be a tuple."""
+    if "slice_sizes" not in instruction.attributes:
+        return _MOVING(instruction, operands, context)
+    rule, places = RULES[instruction.opcode], operands[2:]
+    value = rule(instruction, [_leafwise(_value, o) for o in operands], context.plain)
+    if any(leaf.error is not None and leaf.error.any() for leaf in leaves_of(tuple(places))):
+        return _undecided(_zipped(value, None))
+    errors = [*(_leafwise(_errors, o) for o in operands[:2]), *(_leafwise(_value, o) for o in places)]
+    return _zipped(value, rule(instruction, errors, context.plain))
+
+
+def _leafwise(function: Callable[[Bounded], AnyArray], value: Any) -> Any:
+    return tuple(_leafwise(function, v) for v in value) if isinstance(value, tuple) else function(value)
+
+
+def _value(x: Bounded) -> AnyArray:
+    return x.value
+
+
+def _errors(x: Bounded) -> AnyArray:
+    return x.errors()
+
+
+_MOVING = _moving(None)
 
 
 def _zipped(values: Any, errors: Any) -> Any:
@@ -277,13 +304,14 @@ _PARTS = (
 )
 _MOVES = (
     "broadcast reshape transpose reverse concatenate pad slice copy all-gather all-gather-start all-reduce "
-    "all-reduce-start reduce-scatter all-to-all collective-broadcast collective-permute collective-permute-start"
+    "all-reduce-start reduce-scatter all-to-all collective-broadcast"
 )
 
 TRUTH: dict[str, Any] = {
     **dict.fromkeys(RULES, _declared),
     **dict.fromkeys(_PARTS.split(), _with_parts),
-    **dict.fromkeys(_MOVES.split(), _moving(None)),
+    **dict.fromkeys(_MOVES.split(), _MOVING),
+    **dict.fromkeys(("collective-permute", "collective-permute-start"), _permute),
     **dict.fromkeys(("dynamic-slice", "gather", "set-dimension-size", "dynamic-reshape"), _moving((0,))),
     "dynamic-update-slice": _moving((0, 1)),
     "ragged-all-to-all": _moving((0, 1)),

@@ -188,8 +188,13 @@ def check_aliasing(shape: Shape, operands: Sequence[Shape], attributes: Mapping[
         require(output is not None, f"the result {shape} has no part {_path(alias.output)}", part)
         message = f"operand {alias.operand} is {operands[alias.operand]}, which has no part {_path(alias.index)}"
         require(operand is not None, message, part)
-        same = output is not None and operand is not None and agree(output, operand)
+        same = output is not None and operand is not None and agree(_pinned(output), _pinned(operand))
         require(same, f"{output} cannot replace {operand}", part)
+
+
+def _pinned(shape: Shape) -> Shape:
+    """What is in a buffer, which takes the place of the array that it is made of."""
+    return shape.elements[0] if shape.element_type == "buffer" else shape
 
 
 def _part(shape: Shape, path: Sequence[int]) -> Shape | None:

@@ -198,8 +198,8 @@ def _in_place(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: 
 
 
 def _permute_start(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
-    """``(operand, result, context...)``; several operands, and the in-place form, in tuples."""
-    _begins(opcode, shape, operands, several=len(operands) > 1)
+    """``(operand, result, context...)``; several operands in a tuple, and of the in-place form the input alone."""
+    _begins(opcode, shape, operands, several=len(operands) > 1 and "slice_sizes" not in attributes)
     _permute(opcode, shape.elements[1], operands, attributes)
 
 
@@ -265,6 +265,12 @@ def _outfeed(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: M
 def _custom_call(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> None:
     check_border(opcode, shape, operands, attributes)
     check_aliasing(shape, operands, attributes)
+    layouts, part = attributes.get("operand_layout_constraints"), "attribute:operand_layout_constraints"
+    if layouts is not None:
+        message = f"{plain(len(layouts), 'layout')} for {plain(len(operands), 'operand')}"
+        require(len(layouts) == len(operands), message, part)
+        for wanted, operand in zip(layouts, operands, strict=True):
+            require(agree(wanted, operand), f"the layout of {wanted} for an operand of {operand}", part)
 
 
 COLLECTIVES: dict[str, Check] = {

@@ -15,7 +15,7 @@ from typing import Any
 
 from hlotool.ir.opcodes import OPCODES
 from hlotool.ir.shape import Shape
-from hlotool.ir.shape_checks import Rule, ShapeError, expect, require_count
+from hlotool.ir.shape_checks import Rule, ShapeError, expect, require, require_count
 from hlotool.ir.shape_elementwise import ELEMENTWISE
 from hlotool.ir.shape_written import WRITTEN, Check
 
@@ -63,6 +63,9 @@ def check(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapp
     if arity is not None:
         require_count(opcode, operands, arity, arity)
     if opcode == "parameter":  # it has the shape that it says
+        replicated, count = attributes.get("parameter_replication"), len(list(shape.leaves()))
+        message = f"parameter_replication has {len(replicated or ())} values, {shape} has {count} arrays"
+        require(replicated is None or len(replicated) == count, message, "attribute:parameter_replication")
         return
     own = WRITTEN.get(opcode) or (None if opcode in ELEMENTWISE else _checks().get(opcode))
     if own is not None:

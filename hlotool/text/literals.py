@@ -348,18 +348,16 @@ class _Slow:
 
 
 def _nan(cursor: Cursor, part: str, negative: bool, payload: str | None, span: tuple[int, int]) -> Array:
-    """A NaN of sign and payload (the whole mantissa; types with a single NaN take their only one)."""
+    """A NaN of sign and payload, the whole mantissa; types with a single NaN have none to choose."""
     dtype = dtype_of(part)
     value: Array = np.array(float("-nan" if negative else "nan"), dtype=np.float64).astype(dtype)
     if payload is None:
         return value
     infinity = np.array(np.inf).astype(dtype)
-    bits = mantissa_bits(part)
+    single = not np.isinf(infinity.astype(np.float64))
     chosen = int(payload, 16) if len(payload) <= 16 else 0
-    if not 0 < chosen < 1 << bits:
+    if single or not 0 < chosen < 1 << mantissa_bits(part):
         raise cursor.fail(f"the NaN payload 0x{payload[:20]} does not fit {part}", *span, code="HLO0124")
-    if not np.isinf(infinity.astype(np.float64)):
-        return value
     unsigned = np.dtype(f"u{dtype.itemsize}")
     exponent = int(infinity.view(unsigned)) | (int(negative) << (8 * dtype.itemsize - 1))
     return np.array(exponent | chosen, dtype=unsigned).view(dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 from math import prod
 
@@ -71,13 +72,21 @@ def print_literal(literal: Literal, elide_above: int | None = None, xla: bool = 
         endless = shape.size == 0 and prod(takewhile(bool, shape.dimensions)) > _MOST_BRACES
         return "{...}" if endless else _xla_array(literal)
     if shape.size == 0:
-        return "{}"
+        outer = list(takewhile(bool, shape.dimensions))
+        return _nested("{}", outer) if prod(outer) <= _MOST_BRACES else "{}"
     words = format_values(literal.value(), shape.element_type)
     for level, size in enumerate(reversed(shape.dimensions)):
         groups = [words[n : n + size] for n in range(0, len(words), size)]
         blank = " " if level or shape.rank > 1 else ""
         words = [f"{{{blank}{', '.join(group)}{blank}}}" for group in groups]
     return words[0]
+
+
+def _nested(text: str, sizes: Sequence[int]) -> str:
+    """Braces of these sizes around `text`, repeated."""
+    for size in reversed(sizes):
+        text = f"{{ {', '.join([text] * size)} }}"
+    return text
 
 
 def _xla_array(literal: Literal) -> str:
