@@ -45,8 +45,11 @@ def _leaves(arguments: tuple[Any, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("pipeline", ["O1", "O2", "O3"])
 def test_what_is_computed_again_takes_no_memory(pipeline: str) -> None:
-    """Of twelve blocks with their inner values, compiled: without `checkpoint` all are kept, with it those of one."""
-    arguments = _arguments(12)
+    """Of twelve blocks with their inner values, compiled: without `checkpoint` all are kept, with it those of one.
+
+    Sizes are far beyond the 256 KiB that steps may take to run side by side, on some processors.
+    """
+    arguments = _arguments(12, rows=2048)
     found, sizes = [], []
     for block in (_block, hlotool.checkpoint(_block)):
         module = hlotool.value_and_grad(_deep(block)).module(*arguments)
