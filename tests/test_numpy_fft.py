@@ -69,8 +69,11 @@ def test_within_a_compiled_function() -> None:
 def test_bad_use_is_told() -> None:
     a = draw((4,), "c16")
     calls = (
-        lambda: fft.rfft(a), lambda: fft.fft(a, norm="other"), lambda: fft.fft(a, n=0), lambda: fft.fft(a, axis=1)
+        lambda: fft.rfft(a), lambda: fft.fft(a, norm="other"), lambda: fft.fft(a, n=0), lambda: fft.fft(a, axis=1),
+        lambda: fft.fftn(a, s=(2, 2)), lambda: fft.irfftn(a, s=(2, 2)), lambda: fft.fftfreq(3, device="gpu"),
+        lambda: fft.rfftfreq(3, device="gpu"),
     )  # fmt: skip
     for call in calls:
-        with pytest.raises((TypeError, ValueError), match=r"real numbers|norm 'other'|one element|out of bounds"):
+        says = r"real numbers|norm 'other'|one element|out of bounds|2 lengths|device"
+        with pytest.raises((TypeError, ValueError), match=says):
             call()

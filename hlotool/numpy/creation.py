@@ -38,7 +38,7 @@ def as_shape(shape: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _check_device(device: Any) -> None:
+def check_device(device: Any) -> None:
     if device not in (None, "cpu"):
         raise value_error(f"there is no device {device!r}", 'the only one is "cpu"')
 
@@ -51,7 +51,7 @@ def asarray(
     A NumPy array that can be written to is copied, unless `copy` is False, a promise that nobody writes to it.
     Functions of this module take NumPy's `order`; all arrays are row-major.
     """
-    _check_device(device)
+    check_device(device)
     if isinstance(obj, Array):
         found = obj if dtype is None else astype(obj, dtype, copy=False)
         if copy is False and found is not obj:
@@ -114,7 +114,7 @@ def _astype(x: Any, dtype: DType, /) -> Array:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, order: Any = None, device: Any = None) -> Array:
     """Elements as those of another type; of floats beyond an integer type, its nearest end; of complex numbers as real
     ones the real parts, with NumPy's warning."""
-    _check_device(device)
+    check_device(device)
     target = resolve(dtype)
     if kind_of(target) not in ("complex", "pred") and getattr(getattr(x, "dtype", None), "kind", "") == "c":
         warn(f"the imaginary parts are left out of complex numbers as {target}; np.real(x) says so", ComplexWarning)
@@ -125,7 +125,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, order: Any = None, devic
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array of another library that shares memory by DLPack; nobody may write to it, unless it is copied."""
-    _check_device(device)
+    check_device(device)
     if isinstance(x, Array):  # no other library, so assignments to either are seen in both
         return _another(x) if copy else x[...]
     value = numpy.from_dlpack(x)
@@ -142,7 +142,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, order: Any = None, *, device: Any = None) -> Array:
     """`fill_value` everywhere."""
-    _check_device(device)
+    check_device(device)
     sizes = as_shape(shape)
     if isinstance(fill_value, Array):
         return _filled(fill_value if dtype is None else astype(fill_value, dtype), sizes)
@@ -210,7 +210,7 @@ def full_like(
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Array:
     """Numbers from `start` (0 where only one is given) to below `stop`, `step` apart."""
-    _check_device(device)
+    check_device(device)
     if stop is None:
         start, stop = 0, start
     for one in (start, stop, step):
@@ -280,7 +280,7 @@ def linspace(
     axis: int = 0, *, device: Any = None,
 ) -> Any:  # fmt: skip
     """`num` numbers from `start` to `stop`, which is the last of them if it is the `endpoint`."""
-    _check_device(device)
+    check_device(device)
     count = as_shape(num)[0]
     if dtype is not None:
         target = resolve(dtype)
@@ -312,7 +312,7 @@ def eye(
     n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, order: Any = None, *, device: Any = None
 ) -> Array:
     """Ones on diagonal number `k`, zeros elsewhere."""
-    _check_device(device)
+    check_device(device)
     rows, columns = as_shape((n_rows, n_rows if n_cols is None else n_cols))
     target = resolve(float if dtype is None else dtype)
     if active() is None:

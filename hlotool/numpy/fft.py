@@ -13,6 +13,7 @@ from hlotool.ir import array
 from hlotool.numpy import standard as np
 from hlotool.numpy.array import Array
 from hlotool.numpy.axes import as_axis
+from hlotool.numpy.creation import check_device
 from hlotool.numpy.dtypes import DType, hlo_type, kind_of, resolve
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, convert, operation
@@ -113,12 +114,13 @@ def irfft2(x: Any, /, s: Axes | None = None, axes: Axes = (-2, -1), norm: str = 
 
 def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `fft`, for samples `d` apart."""
-    count = _count(n)
-    return _frequencies(numpy.fft.fftfreq(count, d), dtype)
+    check_device(device)
+    return _frequencies(numpy.fft.fftfreq(_count(n), d), dtype)
 
 
 def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of the elements of `rfft`, for samples `d` apart."""
+    check_device(device)
     return _frequencies(numpy.fft.rfftfreq(_count(n), d), dtype)
 
 
@@ -180,6 +182,8 @@ def _known(norm: str | None) -> str:
 def _plan(x: Any, s: Axes | None, axes: Axes | None) -> list[tuple[int, int | None]]:
     """Axes and lengths."""
     if axes is None:
+        if s is not None and len(s) > x.ndim:
+            raise value_error(f"s has {len(s)} lengths for an array of {x.ndim} dimensions")
         chosen = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     else:
         chosen = [as_axis(one, x.ndim) for one in axes]  # type: ignore[assignment]  # a list serves as well
