@@ -252,3 +252,24 @@ def test_gradients_of_solutions_that_are_loops() -> None:
     found = hlotool.grad(lambda a: (linalg.solve(a, b) ** 2).sum())(a)
     x = numpy.linalg.solve(a, b)
     numpy.testing.assert_allclose(found, -numpy.outer(numpy.linalg.solve(a.T, 2 * x), x), atol=1e-10)
+
+
+def test_what_is_no_square_matrix_is_a_linear_algebra_error_as_well() -> None:
+    wide, vector = numpy.ones((2, 3)), numpy.ones(3)
+    for call in (
+        lambda m: m.linalg.inv(wide), lambda m: m.linalg.det(wide), lambda m: m.linalg.solve(wide, vector),
+        lambda m: m.linalg.cholesky(vector), lambda m: m.linalg.eigh(wide), lambda m: m.linalg.svd(vector),
+        lambda m: m.linalg.matrix_power(wide, 2), lambda m: m.linalg.matrix_power(wide.astype(int), 2),
+    ):  # fmt: skip
+        for module in (numpy, np):
+            with pytest.raises(numpy.linalg.LinAlgError):
+                call(module)
+
+
+def test_the_outer_product_of_linalg_is_of_vectors() -> None:
+    x, y = numpy.arange(3), numpy.arange(4.0)
+    numpy.testing.assert_array_equal(linalg.outer(x, y), numpy.outer(x, y))
+    numpy.testing.assert_array_equal(np.outer(x.reshape(3, 1), y), numpy.outer(x, y))
+    for bad in (x.reshape(3, 1), numpy.ones(())):
+        with pytest.raises(ValueError, match=r"test_numpy_linalg.py:\d+: linalg.outer takes vectors"):
+            linalg.outer(bad, y)

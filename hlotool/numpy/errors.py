@@ -9,6 +9,8 @@ import warnings
 from pathlib import Path
 from types import FrameType
 
+from numpy.linalg import LinAlgError
+
 from hlotool.ir import Diagnostic, InputError, UnsupportedError
 
 __all__ = [
@@ -17,9 +19,11 @@ __all__ = [
     "ArrayOverflowError",
     "ArrayTypeError",
     "AxisError",
+    "MatrixError",
     "TracingError",
     "axis_error",
     "index_error",
+    "matrix_error",
     "overflow_error",
     "tracing_error",
     "type_error",
@@ -41,6 +45,10 @@ class ArrayTypeError(InputError, TypeError):
 
 class AxisError(ArgumentError, IndexError):
     """An array has no such dimension; as in NumPy, it is an error of both kinds."""
+
+
+class MatrixError(ArgumentError, LinAlgError):
+    """An array is no matrix, or no square one; as in NumPy, programs may wait for a LinAlgError."""
 
 
 class ArrayOverflowError(InputError, OverflowError):
@@ -83,6 +91,11 @@ def tracing_error(message: str, hint: str | None = None) -> TracingError:
 def value_error(message: str, hint: str | None = None) -> ArgumentError:
     """The same of a value."""
     return ArgumentError(_say(message, hint), (Diagnostic(message, hint=hint, code=ArgumentError.code),))
+
+
+def matrix_error(message: str) -> MatrixError:
+    """The same of the shape of a matrix."""
+    return MatrixError(_say(message, None), (Diagnostic(message, code=MatrixError.code),))
 
 
 def type_error(message: str, hint: str | None = None) -> ArrayTypeError:

@@ -21,12 +21,13 @@ from hlotool.ir.shape import Layout
 from hlotool.numpy import standard as np
 from hlotool.numpy.array import Array
 from hlotool.numpy.axes import as_axis
-from hlotool.numpy.contractions import matmul, outer, tensordot, vecdot
+from hlotool.numpy.contractions import matmul, tensordot, vecdot
+from hlotool.numpy.contractions import outer as outer_of_all
 from hlotool.numpy.creation import diagonal_of
 from hlotool.numpy.decompositions import lu
 from hlotool.numpy.decompositions import qr as decompose
 from hlotool.numpy.dtypes import DType, hlo_type, kind_of
-from hlotool.numpy.errors import value_error
+from hlotool.numpy.errors import matrix_error, value_error
 from hlotool.numpy.manipulation import matrix_transpose
 from hlotool.numpy.operation import as_arrays, convert, operation
 from hlotool.numpy.products import adjoint, factor, swap, triangular_solve
@@ -307,7 +308,7 @@ def matrix_power(x: Any, n: int, /) -> Array:
     else:
         a, narrow = x, x.dtype
         if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-            raise value_error(f"matrix_power needs square matrices, not an array of shape {a.shape}")
+            raise matrix_error(f"matrix_power needs square matrices, not an array of shape {a.shape}")
     if n < 0:
         a, n = _solved(a, np.eye(a.shape[-1], dtype=a.dtype)), -n
     if not n:
@@ -320,6 +321,16 @@ def matrix_power(x: Any, n: int, /) -> Array:
         a = np.matmul(a, a) if n else a
     assert result is not None
     return convert(result, narrow)
+
+
+@operation("x1", "x2")
+def outer(x1: Any, x2: Any, /) -> Array:
+    """The product of each element of one vector with each of another."""
+    a, b = as_arrays(x1, x2)
+    if (a.ndim, b.ndim) != (1, 1):
+        raise value_error(f"linalg.outer takes vectors, not arrays of shapes {a.shape} and {b.shape}",
+                          "np.outer takes the elements of all arrays")
+    return outer_of_all(a, b)
 
 
 @operation("x1", "x2")
@@ -490,9 +501,9 @@ def _matrices(name: str, *values: Any, square: bool = False) -> tuple[tuple[Arra
     found, narrow = _inexact(*values)
     for one in found:
         if one.ndim < 2:
-            raise value_error(f"{name} needs matrices, not an array of shape {one.shape}")
+            raise matrix_error(f"{name} needs matrices, not an array of shape {one.shape}")
     if square and found[0].shape[-1] != found[0].shape[-2]:
-        raise value_error(f"{name} needs square matrices, not an array of shape {found[0].shape}")
+        raise matrix_error(f"{name} needs square matrices, not an array of shape {found[0].shape}")
     return found, narrow
 
 
