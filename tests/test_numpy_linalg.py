@@ -273,3 +273,16 @@ def test_the_outer_product_of_linalg_is_of_vectors() -> None:
     for bad in (x.reshape(3, 1), numpy.ones(())):
         with pytest.raises(ValueError, match=r"test_numpy_linalg.py:\d+: linalg.outer takes vectors"):
             linalg.outer(bad, y)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "i4"])
+def test_bounds_for_singular_values_are_real_numbers(dtype: str) -> None:
+    a = numpy.diag([4, 2, 1]).astype(dtype)
+    for name, bound in (("rtol", 0.4), ("rtol", 1), ("tol", 1), ("tol", 2.5)):
+        wanted = numpy.linalg.matrix_rank(a, **{name: bound})
+        assert int(linalg.matrix_rank(a, **{name: bound})) == wanted, (name, bound)
+        assert int(hlotool.jit(lambda x, name=name, bound=bound: linalg.matrix_rank(x, **{name: bound}))(a)) == wanted
+    assert linalg.matrix_rank(numpy.stack([a, a]), rtol=numpy.asarray([0.1, 0.6])).tolist() == [3, 1]
+    numpy.testing.assert_allclose(linalg.pinv(a, rtol=0.4), numpy.linalg.pinv(a, rcond=0.4), atol=1e-6)
+    found = linalg.lstsq(a, numpy.ones(3, a.dtype), rcond=0.4)
+    numpy.testing.assert_allclose(found[0], numpy.linalg.lstsq(a, numpy.ones(3, a.dtype), rcond=0.4)[0], atol=1e-6)

@@ -241,7 +241,7 @@ def _rank(x: Any, tol: Any, rtol: Any, /) -> Array:
     if not a.size:
         return np.zeros(a.shape[:-2], dtype=numpy.int64)
     s = _singular(a, "N")[1]
-    limit = _limit(s, rtol, a, narrow) if tol is None else np.asarray(tol)[..., None]
+    limit = _limit(s, rtol, a, narrow) if tol is None else _level(tol)
     return np.sum(np.astype(s > limit, numpy.int64), axis=-1)
 
 
@@ -256,7 +256,12 @@ def _limit(s: Array, rtol: Any, a: Array, dtype: DType) -> Array:
     largest = np.max(s, axis=-1, keepdims=True)
     if rtol is None:
         return largest * (max(a.shape[-2:]) * float(_epsilon(dtype)))
-    return largest * np.asarray(rtol)[..., None]
+    return largest * _level(rtol)
+
+
+def _level(value: Any) -> Array:
+    """A bound for singular values; a Python number comes as one of the type of the matrix, which may be complex."""
+    return np.real(np.asarray(value))[..., None]
 
 
 def _lower(a: Array, triangle: str) -> Array:
