@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.util import find_spec
 from random import Random
@@ -21,7 +22,7 @@ from hlotool.evaluate.custom_calls import (
     run_custom_call,
     unregister_custom_call,
 )
-from hlotool.ir import ExecutionError, UnsupportedError, VerificationError
+from hlotool.ir import ExecutionError, UnsupportedError, VerificationError, dtype_of
 from hlotool.ir.verifier import check
 from hlotool.passes import parse_pipeline
 from hlotool.runtime.lapack import lapack_site
@@ -272,6 +273,46 @@ def test_products_with_reflectors(numbers: Numbers, left: bool, transpose: bool)
     assert numbers.close(found, op @ c if left else c @ op)
     (same,) = lapack(f"{k}{name}", [factors[:, :, :0], tau[:, :0], c], [(t, c.shape)], config)
     assert same.tobytes() == c.tobytes()
+
+
+_UPLO, _VECTORS, _ALL = "{uplo = 76 : ui8}", "{mode = 86 : ui8, uplo = 76 : ui8}", "{mode = 65 : ui8}"
+_SIDES = "{side = 76 : ui8, uplo = 76 : ui8, trans_x = 78 : ui8, diag = 78 : ui8}"
+_WRONG = {
+    "few pivots": ("sgetrf", "f32[900,40]", "f32[900,40] s32[1] s32[]", "", "output 1 is int32[1]"),
+    "narrow pivots": ("sgetrf", "f32[900,900]", "f32[900,900] s8[900] s32[]", "", "output 1 is int8[900]"),
+    "another type": ("sgetrf", "f64[40,40]", "f64[40,40] s32[40] s32[]", "", "operand 0 has type float64"),
+    "small result": ("sgetrf", "f32[40,40]", "f32[3,3] s32[40] s32[]", "", "output 0 is float32[3, 3]"),
+    "no batch": ("sgetrf", "f32[5,4,4]", "f32[5,4,4] s32[4] s32[]", "", "output 1 has shape (4,)"),
+    "a vector": ("sgetrf", "f32[40]", "f32[40] s32[40] s32[]", "", "expected 2 dimensions+"),
+    "no operand": ("sgetrf", "", "f32[40,40] s32[40] s32[]", "", "0 operands, expected 1"),
+    "two operands": ("sgetrf", "f32[4,4] f32[4,4]", "f32[4,4] s32[4] s32[]", "", "2 operands, expected 1"),
+    "few results": ("sgetrf", "f32[4,4]", "f32[4,4] s32[4]", "", "2 outputs, expected 3"),
+    "many results": ("sgetrf", "f32[40,40]", "f32[40,40] s32[40] s32[] f32[]", "", "4 outputs, expected 3"),
+    "not square": ("spotrf", "f32[3,900]", "f32[3,900] s32[]", _UPLO, "shape(a,0)==shape(a,1)"),
+    "few factors": ("sgeqrf", "f32[90,90]", "f32[90,90] f32[1]", "", "output 1 is float32[1]"),
+    "wide": ("sorgqr", "f32[3,900] f32[3]", "f32[3,900]", "", "no 3 reflectors give a matrix of 3x900"),
+    "few values": ("ssyevd", "f32[90,90]", "f32[90,90] f32[1] s32[]", _VECTORS, "output 1 is float32[1]"),
+    "wide values": ("zheevd", "c128[9,9]", "c128[9,9] f32[9] s32[]", _VECTORS, "output 1 is float32[9]"),
+    "a small u": ("sgesdd", "f32[9,9]", "f32[9,9] f32[9] f32[1,1] f32[9,9] s32[]", _ALL, "output 2 is float32[1, 1]"),
+    "a small side": ("strsm", "f32[3,3] f32[2,2]", "f32[2,2]", _SIDES, "failed"),
+}
+
+
+@pytest.mark.parametrize("name", _WRONG)
+@pytest.mark.parametrize("backend", ["cpu", "evaluate"])
+def test_calls_of_lapack_with_other_arrays_are_errors(name: str, backend: str) -> None:
+    """LAPACK gets addresses: it would read and write what lies beside arrays that are too small."""
+    pytest.importorskip("scipy")
+    target, operands, results, config, said = _WRONG[name]
+    lines = [f"p{n} = {shape} parameter({n})" for n, shape in enumerate(operands.split())]
+    given = ", ".join(f"p{n}" for n in range(len(lines)))
+    shape = results if " " not in results else f"({results.replace(' ', ', ')})"
+    call = f"ROOT c = {shape} custom-call({given}), custom_call_target=\"lapack_{target}_ffi\""
+    call += ", api_version=API_VERSION_TYPED_FFI" + (f", backend_config={config}" if config else "")
+    module = parse("HloModule m\nENTRY e {\n" + "\n".join([*lines, call]) + "\n}")
+    inputs = [np.ones(p.shape.dimensions, dtype_of(p.shape.element_type)) for p in module.entry.parameters]
+    with pytest.raises(ExecutionError, match=re.escape(said)):
+        compile_module(module, backend)(*inputs)
 
 
 SINKS = """HloModule m

@@ -10,7 +10,8 @@ integers in the backend config: the code of the letter.  An ``info`` output is L
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -18,7 +19,10 @@ import numpy as np
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler
 from hlotool.ir import ExecutionError, Instruction, UnsupportedError
 
-__all__ = ["lapack_handler", "lies_by_columns"]
+__all__ = ["TYPES", "lapack_handler", "lies_by_columns"]
+
+TYPES = {"s": "f4", "d": "f8", "c": "c8", "z": "c16"}
+"""The types of numbers, by the letter that the names of routines have for them."""
 
 
 
@@ -107,17 +111,46 @@ def _batched(routine: Routine, routines: Routines, inputs: tuple[Array, ...], ra
     """Apply `routine` to every matrix of the batch; the first operand has `rank` dimensions that are not batch."""
     call = routines.call
     outputs = tuple(np.zeros(shape, dtype) for dtype, shape in call.outputs)
-    if inputs[0].ndim < rank:
-        raise ExecutionError(f"{call.target}: operand 0 has shape {inputs[0].shape}, expected {rank} dimensions+")
+    _check_operands(routine, routines, inputs, rank)
     if inputs[0].size == 0 and routine is not _ormqr:  # of no reflectors it is its operand
         return outputs
-    for index in np.ndindex(inputs[0].shape[:-rank]):
+    batch = inputs[0].shape[:-rank]
+    for number, output in enumerate(outputs):
+        if output.shape[: len(batch)] != batch:
+            raise ExecutionError(f"{call.target}: output {number} has shape {output.shape}, expected {batch} in front")
+    for index in np.ndindex(batch):
         values = routine(routines, *(array[index] for array in inputs))
-        if len(values) != len(outputs):
-            raise ExecutionError(f"{call.target}: {len(outputs)} outputs, expected {len(values)}")
+        _check_outputs(call.target, [output[index] for output in outputs], values)
         for output, value in zip(outputs, values, strict=True):
             output[index] = value
     return outputs
+
+
+def _check_operands(routine: Routine, routines: Routines, inputs: Sequence[Array], rank: int) -> None:
+    """ExecutionError where operands are not those that `routine` takes: as many, of these types, in one batch."""
+    target, count = routines.call.target, len(signature(routine).parameters) - 1
+    if len(inputs) != count:
+        raise ExecutionError(f"{target}: {len(inputs)} operands, expected {count}")
+    if inputs[0].ndim < rank:
+        raise ExecutionError(f"{target}: operand 0 has shape {inputs[0].shape}, expected {rank} dimensions+")
+    batch = inputs[0].shape[:-rank]
+    for number, array in enumerate(inputs):
+        wanted = np.dtype("i4" if routine is _geqp3 and number == 1 else TYPES[routines.kind])
+        if array.dtype != wanted:
+            raise ExecutionError(f"{target}: operand {number} has type {array.dtype}, expected {wanted}")
+        if array.shape[: len(batch)] != batch:
+            raise ExecutionError(f"{target}: operand {number} has shape {array.shape}, expected {batch} in front")
+
+
+def _check_outputs(target: str, outputs: Sequence[Any], values: Sequence[Any]) -> None:
+    """ExecutionError where `outputs` do not hold what a routine gives; a number stands for what is not asked for."""
+    if len(values) != len(outputs):
+        raise ExecutionError(f"{target}: {len(outputs)} outputs, expected {len(values)}")
+    for number, (output, value) in enumerate(zip(outputs, map(np.asarray, values), strict=True)):
+        given = np.dtype("i4") if value.dtype.kind == "i" else value.dtype  # LAPACK's integers
+        if value.ndim and (value.shape != output.shape or not np.can_cast(given, output.dtype)):
+            has, wanted = f"{output.dtype}{[*output.shape]}", f"{given}{[*value.shape]}"
+            raise ExecutionError(f"{target}: output {number} is {has} for each matrix, expected {wanted}")
 
 
 def _need_scipy(target: str) -> None:
@@ -189,6 +222,9 @@ def _geqp3(lapack: Routines, a: Array, pivots: Array) -> tuple[Any, ...]:
 
 def _orgqr(lapack: Routines, a: Array, tau: Array) -> tuple[Any, ...]:
     """The orthogonal factor that geqrf's reflectors stand for."""
+    rows, columns = a.shape
+    if not tau.size <= columns <= rows:
+        raise ExecutionError(f"{lapack.call.target}: no {tau.size} reflectors give a matrix of {rows}x{columns}")
     name = "ungqr" if lapack.is_complex else "orgqr"
     return (getattr(lapack, name)(a, tau, lwork=max(1, 32 * a.shape[1]))[0],)
 

@@ -29,6 +29,7 @@ import numpy as np
 from hlotool.codegen.llvm.status import COMPLETE
 from hlotool.codegen.machine import host
 from hlotool.evaluate.custom_call import CustomCall
+from hlotool.evaluate.lapack import TYPES
 from hlotool.lazy_dataclass import dataclass
 from hlotool.runtime.cache import default_cache
 from hlotool.runtime.load import Library, load
@@ -80,9 +81,9 @@ class _Call:
     def __init__(self, call: CustomCall, kind: str) -> None:
         self.call = call
         self.kind = kind
-        self.item = {"s": 4, "d": 8, "c": 8, "z": 16}[kind]
-        self.real = {"s": 4, "d": 8, "c": 4, "z": 8}[kind]
+        self.item = np.dtype(TYPES[kind]).itemsize
         self.is_complex = kind in "cz"
+        self.real = self.item // 2 if self.is_complex else self.item
         self.bytes = 0
         self.ins: list[int] = []
         self.outs: list[int] = []
@@ -93,28 +94,46 @@ class _Call:
         self.bytes += -(-max(1, length) // _ALIGNMENT) * _ALIGNMENT
         return found
 
-    def take(self, number: int) -> _Scratch:
-        """A copy of operand `number`."""
-        dtype, shape = self.call.operands[number]
-        rows, width = _matrix(shape, self.batch)
-        place = self.room(rows * width * dtype.itemsize)
-        self.ins += [number, place.offset, rows, width, dtype.itemsize, rows * width * dtype.itemsize, 0, 0]
+    def take(self, number: int, *own: int) -> _Scratch:
+        """A copy of operand `number`, which has the dimensions `own` behind those of the batch."""
+        rows, width, size = self._laid_out(self.call.operands[number], own, TYPES[self.kind])
+        place = self.room(rows * width * size)
+        self.ins += [number, place.offset, rows, width, size, rows * width * size, 0, 0]
         return place
 
-    def give(self, number: int, place: _Scratch) -> None:
-        """Result `number` is what lies at `place` in the end."""
-        dtype, shape = self.call.outputs[number]
-        rows, width = _matrix(shape, self.batch)
+    def give(self, number: int, place: _Scratch, *own: int, type: str = "") -> None:
+        """Result `number`, of this type, is what lies at `place` in the end."""
+        rows, width, size = self._laid_out(self.call.outputs[number], own, type or TYPES[self.kind])
         first = len(self.call.operands)
-        step = rows * width * dtype.itemsize
-        self.outs += [first + number, place.offset, rows, width, dtype.itemsize, step, 0, 0]
+        self.outs += [first + number, place.offset, rows, width, size, rows * width * size, 0, 0]
 
-    def result(self, number: int) -> _Scratch:
+    def result(self, number: int, *own: int, type: str = "") -> _Scratch:
         """Room for result `number`, which is that in the end."""
-        dtype, shape = self.call.outputs[number]
-        place = self.room(prod(_matrix(shape, self.batch)) * dtype.itemsize)
-        self.give(number, place)
+        place = self.room(prod(own) * np.dtype(type or TYPES[self.kind]).itemsize)
+        self.give(number, place, *own, type=type)
         return place
+
+    def values(self, number: int, count: int) -> _Scratch:
+        """Room for result `number`: as many real numbers."""
+        return self.result(number, count, type=f"f{self.real}")
+
+    def info(self, number: int) -> _Scratch:
+        """Room for result `number`: what LAPACK says of its success."""
+        return self.result(number, type="i4")
+
+    def is_complete(self) -> bool:
+        """Whether all operands are taken, and all results given."""
+        operands, results = len(self.call.operands), len(self.call.outputs)
+        taken, given = {*self.ins[::8]}, {*self.outs[::8]}
+        return taken == {*range(operands)} and given == {*range(operands, operands + results)}
+
+    def _laid_out(self, array: tuple[Any, Sequence[int]], own: tuple[int, ...], type: str) -> tuple[int, int, int]:
+        """Rows and columns of an array without the batch, and the bytes of an element; LookupError where it has
+        another type or other dimensions: LAPACK, which gets addresses, would read and write what lies beside it."""
+        dtype, shape = array
+        if dtype != np.dtype(type) or tuple(shape) != (*self.call.operands[0][1][: self.batch], *own):
+            raise LookupError(f"{dtype}{[*shape]}")
+        return *_matrix(own), dtype.itemsize
 
     @property
     def batch(self) -> int:
@@ -131,9 +150,8 @@ class _Call:
         return letter
 
 
-def _matrix(shape: Sequence[int], batch: int) -> tuple[int, int]:
-    """Rows and columns of what is left without the batch; a vector is one column."""
-    own = tuple(shape[batch:])
+def _matrix(own: Sequence[int]) -> tuple[int, int]:
+    """Rows and columns of an array; a vector is one column."""
     return (own[0], own[1]) if len(own) == 2 else (prod(own), 1)
 
 
@@ -143,9 +161,13 @@ def lapack_site(call: CustomCall) -> NativeSite | None:
     rule = _RULES.get(match[2]) if match else None
     if match is None or rule is None or not all(prod(shape) for _, shape in (*call.operands, *call.outputs)):
         return None
+    if not call.operands or len(call.operands[0][1]) < 2:
+        return None
     described = _Call(call, match[1])
     try:
         routine, arguments = rule(described)
+        if not described.is_complete():
+            return None
         function = _address(match[1] + routine)
     except LookupError:
         return None
@@ -217,58 +239,72 @@ def _workspaces(described: _Call, function: int, arguments: Sequence[_Argument])
 _Rule: TypeAlias = Callable[[_Call], tuple[str, list[_Argument]]]
 
 
+def _in_place(c: _Call) -> tuple[_Scratch, int, int]:
+    """The matrix that is operand and result 0, its rows and columns."""
+    rows, columns = c.call.operands[0][1][-2:]
+    a = c.take(0, rows, columns)
+    c.give(0, a, rows, columns)
+    return a, rows, columns
+
+
+def _square(c: _Call) -> int:
+    """Rows of operand 0; LookupError where it has not as many columns."""
+    rows, columns = c.call.operands[0][1][-2:]
+    if rows != columns:
+        raise LookupError
+    return rows
+
+
 def _potrf(c: _Call) -> tuple[str, list[_Argument]]:
-    a = c.take(0)
-    c.give(0, a)
-    size = c.call.operands[0][1][-1]
-    return "potrf", [c.option("uplo", "LU"), size, a, size, c.result(1)]
+    size = _square(c)
+    a, _, _ = _in_place(c)
+    return "potrf", [c.option("uplo", "LU"), size, a, size, c.info(1)]
 
 
 def _getrf(c: _Call) -> tuple[str, list[_Argument]]:
-    a = c.take(0)
-    c.give(0, a)
-    rows, columns = c.call.operands[0][1][-2:]
-    return "getrf", [rows, columns, a, rows, c.result(1), c.result(2)]
+    a, rows, columns = _in_place(c)
+    return "getrf", [rows, columns, a, rows, c.result(1, min(rows, columns), type="i4"), c.info(2)]
 
 
 def _geqrf(c: _Call) -> tuple[str, list[_Argument]]:
-    a = c.take(0)
-    c.give(0, a)
-    rows, columns = c.call.operands[0][1][-2:]
-    return "geqrf", [rows, columns, a, rows, c.result(1), _Length(c.item), c.room(4)]
+    a, rows, columns = _in_place(c)
+    return "geqrf", [rows, columns, a, rows, c.result(1, min(rows, columns)), _Length(c.item), c.room(4)]
 
 
 def _orgqr(c: _Call) -> tuple[str, list[_Argument]]:
-    a = c.take(0)
-    c.give(0, a)
-    rows, columns = c.call.operands[0][1][-2:]
+    a, rows, columns = _in_place(c)
     count = c.call.operands[1][1][-1]
+    if not count <= columns <= rows:
+        raise LookupError
     name = "ungqr" if c.is_complex else "orgqr"
-    return name, [rows, columns, count, a, rows, c.take(1), _Length(c.item), c.room(4)]
+    return name, [rows, columns, count, a, rows, c.take(1, count), _Length(c.item), c.room(4)]
 
 
 def _syevd(c: _Call) -> tuple[str, list[_Argument]]:
-    mode = c.option("mode", "VN")
-    a = c.take(0)
-    c.give(0, a if mode == "V" else c.take(0))
-    size = c.call.operands[0][1][-1]
-    first: list[_Argument] = [mode, c.option("uplo", "LU"), size, a, size, c.result(1), _Length(c.item)]
+    mode, size = c.option("mode", "VN"), _square(c)
+    a = c.take(0, size, size)
+    c.give(0, a if mode == "V" else c.take(0, size, size), size, size)
+    first: list[_Argument] = [mode, c.option("uplo", "LU"), size, a, size, c.values(1, size), _Length(c.item)]
     middle: list[_Argument] = [_Length(c.real)] if c.is_complex else []
-    return "heevd" if c.is_complex else "syevd", [*first, *middle, _Length(4, integers=True), c.result(2)]
+    return "heevd" if c.is_complex else "syevd", [*first, *middle, _Length(4, integers=True), c.info(2)]
 
 
 def _gesdd(c: _Call) -> tuple[str, list[_Argument]]:
     mode = c.option("mode", "ASN")
     rows, columns = c.call.operands[0][1][-2:]
     least, most = sorted((rows, columns))
-    a = c.take(0)
-    c.give(0, c.take(0))
-    s, u, vt, info = (c.result(number) for number in (1, 2, 3, 4))
+    a = c.take(0, rows, columns)
+    c.give(0, c.take(0, rows, columns), rows, columns)
+    s, info = c.values(1, least), c.info(4)
+    inner, outer = {"A": (rows, columns), "S": (least, least), "N": (1, 1)}[mode]
     if mode == "N":  # what is not computed stays zero
+        for number in (2, 3):
+            c.result(number, *c.call.outputs[number][1][c.batch :])
         u = vt = c.room(c.item)
-    inner = rows if mode != "N" else 1
-    outer = {"A": columns, "S": least, "N": 1}[mode]
-    words: list[_Argument] = [mode, rows, columns, a, rows, s, u, inner, vt, outer, _Length(c.item)]
+    else:
+        u, vt = c.result(2, rows, inner), c.result(3, outer, columns)
+    stride = 1 if mode == "N" else rows
+    words: list[_Argument] = [mode, rows, columns, a, rows, s, u, stride, vt, outer, _Length(c.item)]
     if c.is_complex:
         short, long = 7 * least, least * max(5 * least + 7, 2 * most + 2 * least + 1)
         words.append(c.room(c.real * (short if mode == "N" else long)))

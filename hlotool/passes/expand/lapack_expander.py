@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf, prod
 from typing import Any, ClassVar
 
 from hlotool.analysis.decisions import DecisionLog
 from hlotool.evaluate.backend_config import parse_backend_config
-from hlotool.evaluate.lapack import lies_by_columns
-from hlotool.ir import Computation, Instruction, Module, array
+from hlotool.evaluate.lapack import TYPES, lies_by_columns
+from hlotool.ir import Computation, Instruction, Module, Shape, array, dtype_of
 from hlotool.ir.builder import Builder, binary_computation
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.framework.expansion import expand_each
@@ -39,12 +39,27 @@ class LapackExpander:
         def instead(build: Builder, call: Instruction) -> Instruction | None:
             target = custom_call_target(call)
             rule = _RULES.get(target[len("lapack_") + 1 :]) if target.startswith("lapack_") else None
-            result = rule(self, module, build, call) if rule and lies_by_columns(call) else None
+            takes = rule is not None and _has_matrices(call, target) and lies_by_columns(call)
+            result = rule(self, module, build, call) if rule and takes else None
             if rule is not None and result is None:
                 log.refuse("form", call, "LAPACK is called")
             return result
 
         return expand_each(module, log, self.opcodes, instead, "expand", custom_call_target, static=True)
+
+
+def _has_matrices(call: Instruction, target: str) -> bool:
+    """Whether all operands are matrices of the type that the target's name has, in one batch."""
+    kind = TYPES.get(target[len("lapack_")])
+    shapes = [operand.shape for operand in call.operands]
+    if kind is None or not all(shape.is_array and shape.rank >= 2 for shape in shapes):
+        return False
+    batches = {shape.dimensions[:-2] for shape in shapes}
+    return len(batches) == 1 and all(dtype_of(shape.element_type) == kind for shape in shapes)
+
+
+def _is(shape: Shape, element_type: str, dimensions: Sequence[int]) -> bool:
+    return shape.is_array and shape.element_type == element_type and shape.dimensions == tuple(dimensions)
 
 
 def _letters(call: Instruction, **allowed: str) -> list[str] | None:
@@ -65,6 +80,9 @@ def _trsm(options: LapackExpander, module: Module, build: Builder, call: Instruc
     if letters is None or len(call.operands) != 2 or not call.shape.is_array:
         return None
     side, triangle, transposed, diagonal = letters
+    (*_, rows, columns), (*_, height, width) = (operand.shape.dimensions for operand in call.operands)
+    if not call.shape.compatible(call.operands[1].shape) or not rows == columns == (height if side == "L" else width):
+        return None
     attributes = {
         "left_side": side == "L",
         "lower": triangle == "L",
@@ -79,7 +97,10 @@ def _potrf(options: LapackExpander, module: Module, build: Builder, call: Instru
     if letters is None or len(call.operands) != 1 or len(call.shape.elements) != 2:
         return None
     (matrix,), (shape, info) = call.operands, call.shape.elements
-    if matrix.shape.dimensions != shape.dimensions or not shape.size or not _is_only_compared(call, 1):
+    *batch, rows, columns = matrix.shape.dimensions
+    if not shape.compatible(matrix.shape) or rows != columns or not _is(info, "s32", batch):
+        return None
+    if not shape.size or not _is_only_compared(call, 1):
         return None
     rank, kind, lower = shape.rank, shape.element_type, letters[0] == "L"
     real = _REAL.get(kind, kind)
@@ -120,7 +141,10 @@ def _getrf(options: LapackExpander, module: Module, build: Builder, call: Instru
     if len(call.operands) != 1 or len(call.shape.elements) != 3:
         return None
     (matrix,), (shape, pivots, info) = call.operands, call.shape.elements
-    *batch, rows, columns = shape.dimensions
+    *batch, rows, columns = matrix.shape.dimensions
+    expected = _is(pivots, "s32", (*batch, min(rows, columns))) and _is(info, "s32", batch)
+    if not expected or not shape.compatible(matrix.shape):
+        return None
     if not 0 < min(rows, columns) <= max(rows, columns) <= options.largest or not shape.size:
         return None
     count = prod(batch)
