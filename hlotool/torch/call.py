@@ -191,7 +191,7 @@ def function_of(
     count = len(lowered.inputs)
     fixed = tuple(dense(tensor, leaf) for leaf, tensor in zip(lowered.parameters[count:], captured, strict=True))
     leaves = lowered.leaves
-    given_back, checks = len(leaves) - len(lowered.checks), lowered.checks
+    given_back, checks = len(leaves) - bool(lowered.checks), lowered.checks
     all_tensors = given_back == len(lowered.results)
     run = runner(executable, lowered.parameters, leaves, [""] * len(lowered.parameters))
     places = lowered.inputs
@@ -216,7 +216,7 @@ def function_of(
                 given = (*given[:number], dense(own, leaf), *given[number + 1 :])
         tensors = run(given + fixed if fixed else given)
         if checks:
-            raise_failed(tensors[given_back:], checks)
+            raise_failed(tensors[given_back], checks)
             del tensors[given_back:]
         for result, place in changed:
             if tensors[result] is not arguments[place]:

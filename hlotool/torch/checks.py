@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import fx
 
-__all__ = ["check_of", "leave_out_checks", "raise_failed"]
+from hlotool.lazy_dataclass import dataclass
+
+__all__ = ["Failure", "check_of", "leave_out_checks", "raise_failed"]
 
 _ATEN = torch.ops.aten
 _ASSERTIONS = {
@@ -17,18 +19,26 @@ _ASSERTIONS = {
 }
 
 
-def check_of(node: fx.Node) -> tuple[Any, str] | None:
-    """What has to be true, and what is said if it is not; None where a node is no check."""
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is raised where something is not true."""
+
+    kind: type[Exception]
+    words: str
+
+
+def check_of(node: fx.Node) -> tuple[Any, Failure] | None:
+    """What has to be true, and what is wrong if it is not; None where a node is no check."""
     if node.target not in _ASSERTIONS:
         return None
-    return node.args[0], _ASSERTIONS[node.target] or str(node.args[1])
+    return node.args[0], Failure(RuntimeError, _ASSERTIONS[node.target] or str(node.args[1]))
 
 
-def raise_failed(found: Sequence[Any], said: Sequence[str]) -> None:
-    """RuntimeError, as of eager PyTorch, where one of these is not true."""
-    for tensor, words in zip(found, said, strict=True):
-        if not tensor:
-            raise RuntimeError(words)
+def raise_failed(number: Any, failures: Sequence[Failure]) -> None:
+    """Raises, as eager PyTorch does, the failure with this number, from one on; none for zero."""
+    if number:
+        failed = failures[int(number) - 1]
+        raise failed.kind(failed.words)
 
 
 def leave_out_checks(graph: fx.Graph) -> None:

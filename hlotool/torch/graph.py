@@ -21,7 +21,8 @@ from hlotool.ir.builder import Builder
 from hlotool.ir.shape import array, scalar
 from hlotool.ir.types import dtype_of
 from hlotool.lazy_dataclass import dataclass
-from hlotool.torch.checks import check_of
+from hlotool.torch.checks import Failure, check_of
+from hlotool.torch.conditions import conditions
 from hlotool.torch.draws import REASON, draws, operation_of
 from hlotool.torch.dtypes import element_type_of
 from hlotool.torch.lowering import LOWERINGS, Context, Result, Subgraph
@@ -42,8 +43,8 @@ class Lowered:
 
     `inputs` are the numbers of the graph's placeholders that are its first parameters, `captured` the names of
     attributes of the graph module that are the others.  A result is a leaf, or a value that is no tensor.  `written`
-    maps leaves among the results, by number, to the parameters that they are written to.  Behind the results the module
-    gives what is checked, and `checks` says what is wrong where that is not true.
+    maps leaves among the results, by number, to the parameters that they are written to.  Where something is checked,
+    the module gives behind the results the number of the first of `checks` that failed, from one on, or zero.
     """
 
     module: Module
@@ -52,15 +53,15 @@ class Lowered:
     parameters: tuple[Leaf, ...]
     results: tuple[Leaf | int | float | bool | None, ...]
     written: Mapping[int, int]
-    checks: tuple[str, ...] = ()
+    checks: tuple[Failure, ...] = ()
 
     @property
     def leaves(self) -> list[Leaf]:
         """All that the module gives."""
-        return [leaf for leaf in self.results if isinstance(leaf, Leaf)] + [_CHECKED] * len(self.checks)
+        return [leaf for leaf in self.results if isinstance(leaf, Leaf)] + [_FAILED] * bool(self.checks)
 
 
-_CHECKED = Leaf("pred", (), (), ())
+_FAILED = Leaf("s32", (), (), ())
 
 
 def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
@@ -101,19 +102,19 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
                 captured.append(node.target)
             elif isinstance(value, fx.GraphModule):
                 env[node] = _subgraph(value)
-    checks: list[tuple[Instruction, str]] = []
+    checks: list[tuple[Instruction, Failure]] = []
     for node in graph_module.graph.nodes:
         check = check_of(node)
         if check is not None:
             checks.append((_truth(builder, env[check[0]]), check[1]))
         elif node.op == "call_function":
-            env[node] = _call(builder, node, env, strides)
+            env[node] = _call(builder, node, env, strides, checks)
             target = written(node)
             if target is not None:  # who reads it behind this reads what was written
                 env[target] = env[node]
         elif node.op == "output":
             roots, results, changed = _results(builder, node, env, own)
-            entry.root = builder.tuple([*roots, *(true for true, _ in checks)])
+            entry.root = builder.tuple([*roots, *_failed(builder, checks)])
         elif node.op not in ("placeholder", "get_attr"):
             raise Refused(f"{node.op} {node.target}")
     module.remove(entry)
@@ -121,8 +122,18 @@ def lower(graph_module: fx.GraphModule, name: str = "torch") -> Lowered:
     if changed:
         rows = (Aliasing((result,), number, (), "may-alias") for number, result in changed.items())
         module.attributes["input_output_alias"] = tuple(rows)
-    places, said = {result: number for number, result in changed.items()}, tuple(words for _, words in checks)
-    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places, said)
+    places, failures = {result: number for number, result in changed.items()}, tuple(dict(checks).values())
+    return Lowered(module, tuple(inputs), tuple(captured), tuple(parameters), tuple(results), places, failures)
+
+
+def _failed(builder: Builder, checks: Sequence[tuple[Instruction, Failure]]) -> list[Instruction]:
+    """The number of the first check that is not true, from one on, or zero; nothing where there are none."""
+    if not checks:
+        return []
+    number = builder.splat(0, scalar("s32"))
+    for place, true in reversed([*enumerate(dict(checks), 1)]):
+        number = builder.select(true, number, builder.splat(place, scalar("s32")))
+    return [number]
 
 
 def _truth(builder: Builder, a: Instruction) -> Instruction:
@@ -253,9 +264,11 @@ def _results(
 
 
 def _call(
-    builder: Builder, node: fx.Node, env: Mapping[fx.Node, Any], strides: dict[Instruction, tuple[int, ...]]
-) -> Result:
-    """The result of one operation, checked against what PyTorch expects."""
+    builder: Builder, node: fx.Node, env: Mapping[fx.Node, Any], strides: dict[Instruction, tuple[int, ...]],
+    checks: list[tuple[Instruction, Failure]] | None = None,
+) -> Result:  # fmt: skip
+    """The result of one operation, checked against what PyTorch expects; what has to be true when it runs goes to
+    `checks`."""
     arguments = fx.map_arg(node.args, env.__getitem__)
     options = fx.map_arg(node.kwargs, env.__getitem__)
     if node.target is operator.getitem:
@@ -277,6 +290,8 @@ def _call(
     _check(found, expected, str(node.target))
     if isinstance(found, Instruction) and isinstance(values, torch.Tensor):
         _note_strides(strides, found, values)
+    if checks is not None:
+        checks += conditions(context, str(node.target), given)
     return found
 
 

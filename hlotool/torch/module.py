@@ -166,7 +166,7 @@ class CompiledModule:
         given = whole.lowered.leaves
         run = runner(whole.executable, leaves, given, names)
         checks = whole.lowered.checks
-        given_back = len(given) - len(checks)
+        given_back = len(given) - bool(checks)
         fixed: list[Any] = [None] * len(leaves)
         states: list[tuple[int, dict[str, Any], str, Any]] = []
         moving: list[tuple[int, int, Any]] = []
@@ -197,7 +197,7 @@ class CompiledModule:
                     tensors[place] = dense(own, leaves[place], names[place])
             made = run(tensors)
             if checks:
-                raise_failed(made[given_back:], checks)
+                raise_failed(made[given_back], checks)
                 del made[given_back:]
             if direct:
                 return made

@@ -81,8 +81,15 @@ def div(c: Context, self: Instruction, other: Value) -> Instruction:
     return c.convert(c.builder.binary("divide", a, b), c.type)
 
 
+def _need_divisor(c: Context, other: Value) -> None:
+    """Refuses integers divided by the number zero, which is an error."""
+    if not isinstance(other, Instruction) and not other and _kind(c.type) in ("signed", "unsigned"):
+        raise Refused("integers divided by zero")
+
+
 @lowering("aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div_mode(c: Context, self: Instruction, other: Value, *, rounding_mode: str | None = None) -> Instruction:
+    _need_divisor(c, other)
     a, b = _operands(c, self, other, exact=True)
     if rounding_mode is None:
         return c.convert(c.builder.binary("divide", a, b), c.type)
@@ -96,6 +103,7 @@ def div_mode(c: Context, self: Instruction, other: Value, *, rounding_mode: str 
 
 @lowering("aten.floor_divide.default", "aten.floor_divide.Scalar")
 def floor_divide(c: Context, self: Instruction, other: Value) -> Instruction:
+    _need_divisor(c, other)
     a, b = _operands(c, self, other, exact=True)
     return c.convert(_floored(c, a, b, stepwise=_is_array(other)), c.type)
 
@@ -144,6 +152,7 @@ def _is_array(value: Value) -> bool:
 
 @lowering("aten.fmod.Tensor", "aten.fmod.Scalar")
 def fmod(c: Context, self: Instruction, other: Value) -> Instruction:
+    _need_divisor(c, other)
     a, b = _operands(c, self, other)
     return c.convert(c.builder.binary("remainder", a, b), c.type)
 
@@ -151,6 +160,7 @@ def fmod(c: Context, self: Instruction, other: Value) -> Instruction:
 @lowering("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor")
 def remainder(c: Context, self: Value, other: Value) -> Instruction:
     """With the sign of the divisor."""
+    _need_divisor(c, other)
     a, b = _operands(c, self, other)
     build, zero = c.builder, c.like(0, a)
     rest = build.binary("remainder", a, b)
@@ -164,6 +174,8 @@ def remainder(c: Context, self: Value, other: Value) -> Instruction:
 @lowering("aten.pow.Tensor_Tensor", "aten.pow.Tensor_Scalar", "aten.pow.Scalar")
 def power(c: Context, self: Value, exponent: Value) -> Instruction:
     b = c.builder
+    if not isinstance(exponent, (Instruction, complex)) and exponent < 0 and _kind(c.type) in ("signed", "unsigned"):
+        raise Refused("negative powers of integers")
     if not isinstance(exponent, Instruction) and _kind(c.type) in ("float", "complex", "signed", "unsigned"):
         x = _operands(c, self)[0]
         short = _short_power(c, x, exponent)

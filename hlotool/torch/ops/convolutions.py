@@ -109,6 +109,9 @@ def convolution(
     count = len(sizes(input)) - 2
     stride, padding, dilation = (per_dimension(one, count) for one in (stride, padding, dilation))
     if transposed:
+        added = per_dimension(output_padding, count)
+        if any(a >= max(s, d) for a, s, d in zip(added, stride, dilation, strict=True)):
+            raise Refused("output padding that is not smaller than stride or dilation")
         made = _transposed(c, input, weight, stride, padding, dilation, groups, c.dimensions[2:])
     else:
         made = _forward(c, input, weight, stride, padding, dilation, groups)

@@ -9,6 +9,7 @@ from typing import Any
 from hlotool.ir import Computation, Instruction
 from hlotool.ir.attributes import Window, WindowDimension
 from hlotool.ir.shape import array
+from hlotool.ir.types import ELEMENT_TYPES
 from hlotool.torch.lowering import Context, Number, Value, broadcast_dimensions, lowering
 from hlotool.torch.ops.pieces import (
     dimension_of,
@@ -38,6 +39,8 @@ def _wrapped(c: Context, index: Instruction, size: int) -> Instruction:
 
 def _small(c: Context, index: Instruction, size: int) -> Instruction:
     """Indices that are not negative."""
+    if not ELEMENT_TYPES[element(index)].is_integer:
+        raise Refused(f"indices of type {element(index)}")
     return c.convert(index, "s32" if size < 2**31 else "s64")
 
 

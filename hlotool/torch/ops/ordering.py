@@ -263,8 +263,8 @@ def cummin(c: Context, self: Instruction, dim: int) -> tuple[Instruction, Instru
 
 @lowering("aten.logcumsumexp.default")
 def logcumsumexp(c: Context, self: Instruction, dim: int) -> Instruction:
-    if is_complex(element(self)):
-        raise Refused("logcumsumexp of complex numbers")
+    if not is_float(element(self)):
+        raise Refused(f"logcumsumexp of {element(self)}")
     if not sizes(self) or not self.shape.size:
         return self
     wide = c.computed(self)

@@ -21,10 +21,18 @@ def product(
 
     Half floats are added up in f32, which the result has where `keep_wide`.
     """
+    _check(a, b)
     row = ELEMENT_TYPES[element(a)]
     kind = "f32" if row.is_float and row.bits < 32 and keep_wide else element(a)
     same = tuple(range(batch))
     return c.builder.dot(a, b, ((contracting[0],), (contracting[1],)), (same, same), kind)
+
+
+def _check(*arrays: Instruction) -> None:
+    """Refuses arrays of different types, of which PyTorch says that it has no product."""
+    kinds = [element(array) for array in arrays]
+    if any(kind != kinds[0] for kind in kinds):
+        raise Refused(f"a product of {' and '.join(dict.fromkeys(kinds))}")
 
 
 def _scaled(c: Context, a: Instruction, by: Number) -> Instruction:
@@ -55,6 +63,8 @@ def addmm(
     c: Context, self: Instruction, mat1: Instruction, mat2: Instruction, out_dtype: Any = None, *,
     beta: Number = 1, alpha: Number = 1,
 ) -> Instruction:  # fmt: skip
+    if out_dtype is None:
+        _check(mat1, self)
     return _plus(c, self, product(c, mat1, mat2, (1, 0), keep_wide=True), beta, alpha)
 
 
@@ -63,6 +73,8 @@ def baddbmm(
     c: Context, self: Instruction, batch1: Instruction, batch2: Instruction, out_dtype: Any = None, *,
     beta: Number = 1, alpha: Number = 1,
 ) -> Instruction:  # fmt: skip
+    if out_dtype is None:
+        _check(batch1, self)
     return _plus(c, self, product(c, batch1, batch2, (2, 1), batch=1, keep_wide=True), beta, alpha)
 
 
@@ -70,6 +82,7 @@ def baddbmm(
 def addmv(
     c: Context, self: Instruction, mat: Instruction, vec: Instruction, *, beta: Number = 1, alpha: Number = 1
 ) -> Instruction:
+    _check(mat, self)
     return _plus(c, self, product(c, mat, vec, (1, 0), keep_wide=True), beta, alpha)
 
 
@@ -95,6 +108,8 @@ def vdot(c: Context, self: Instruction, other: Instruction) -> Instruction:
 def linear(c: Context, input: Instruction, weight: Instruction, bias: Instruction | None = None) -> Instruction:
     last = (len(sizes(input)) - 1, len(sizes(weight)) - 1)
     made = product(c, input, weight, last, keep_wide=True)
+    if bias is not None:
+        _check(input, bias)
     return c.convert(made, c.type) if bias is None else _plus(c, bias, made, 1, 1)
 
 
@@ -103,6 +118,7 @@ def addbmm(
     c: Context, self: Instruction, batch1: Instruction, batch2: Instruction, *, beta: Number = 1, alpha: Number = 1
 ) -> Instruction:
     """The products of all pairs of matrices, added up."""
+    _check(batch1, batch2, self)
     b, kind = c.builder, element(c.computed(batch1))
     if kind == "pred":
         raise Refused("products of booleans")

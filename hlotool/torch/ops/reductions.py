@@ -66,7 +66,14 @@ def _divided(c: Context, a: Instruction, by: float) -> Instruction:
     return c.builder.binary("divide", a, c.like(float(by), a))
 
 
+def _need_elements(self: Instruction, over: Sequence[int]) -> None:
+    """Refuses dimensions without elements, of which PyTorch says that nothing is the largest there."""
+    if any(not sizes(self)[d] for d in over):
+        raise Refused("the largest or smallest of no elements")
+
+
 def _extreme(c: Context, self: Instruction, over: Sequence[int], largest: bool, keep: bool = False) -> Instruction:
+    _need_elements(self, over)
     initial = (lowest if largest else highest)(element(self))
     return c.reduce(self, over, "maximum" if largest else "minimum", initial, keep)
 
@@ -96,6 +103,7 @@ def _best(
     if not sizes(self):
         return self, c.full(0, "s64")
     along = dimension_of(dim, len(sizes(self)))
+    _need_elements(self, (along,))
     index = "s32" if sizes(self)[along] < 2**31 else "s64"
     value = c.convert(self, "u8") if element(self) == "pred" else self
     initial = (lowest if largest else highest)(element(value))
@@ -158,6 +166,8 @@ def _moments(
     c: Context, self: Instruction, over: Sequence[int], correction: Number, keep: bool
 ) -> tuple[Instruction, Instruction]:
     """Variance (of complex numbers that of both parts) and mean, in the type that they are computed in."""
+    if not is_float(element(self)) and not is_complex(element(self)):
+        raise Refused(f"the variance of {element(self)}")
     wide, n = c.computed(self), count_along(self, over)
     average = _divided(c, c.reduce(wide, over, "add", 0, True), n)
     kept = [d for d in range(len(sizes(self))) if d not in over]

@@ -470,6 +470,8 @@ def _divisor(a: Term, b: Term) -> Term:
 
 def _size(c: Context, value: Value) -> Term:
     """The size of an integer in 64 bits, unless that is what it has."""
+    if is_float(c.type) or is_complex(c.type):
+        raise Refused(f"common divisors of {c.type}")
     own = Term(c, c.convert(c.tensor(value, c.type, c.dimensions), "u64" if c.type == "u64" else "s64"))
     return own if c.type.startswith("u") else abs(own)
 

@@ -150,6 +150,8 @@ for _name, _own in {"ceil": "ceil", "floor": "floor", "round": "round-nearest-ev
 
     @lowering(f"aten.{_name}.default")
     def rounded(c: Context, self: Instruction, opcode: str = _own) -> Instruction:
+        if kind(self) == "complex":
+            raise Refused("complex numbers rounded")
         return c.builder.unary(opcode, self) if kind(self) == "float" else self
 
 
