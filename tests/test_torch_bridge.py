@@ -292,6 +292,17 @@ def test_arguments_are_not_copied() -> None:
     assert (second == 6).all()
 
 
+@pytest.mark.parametrize("function", [lambda x: x.sum().item() * 2, lambda x: x.clamp(max=x.mean().item())])
+def test_numbers_that_are_known_only_when_it_runs(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is computed with a number out of a tensor runs eagerly, where PyTorch keeps that in the graph."""
+    monkeypatch.setenv("HLOTOOL_FALLBACK", "silent")
+    torch._dynamo.reset()
+    x = torch.tensor([1.0, 2.0, 5.0])
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        found = torch.compile(function, backend="hlotool")(x)
+    torch.testing.assert_close(found, function(x))
+
+
 # ---- without PyTorch
 
 

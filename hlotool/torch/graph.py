@@ -206,6 +206,8 @@ def reason_against(node: fx.Node) -> str | None:
                 made = builder.parameter(number, array(leaf.element_type, leaf.sizes))
                 env[argument] = made
                 _note_strides(strides, made, value)
+            elif isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                return "a number is known only when it runs"
             else:
                 own = subgraph_of(argument)
                 env[argument] = value if own is None else _subgraph(own)
