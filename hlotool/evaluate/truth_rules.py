@@ -80,8 +80,9 @@ def _permute(instruction: Instruction, operands: Operands, context: Any) -> Any:
     if "slice_sizes" not in instruction.attributes:
         return _MOVING(instruction, operands, context)
     rule, places = RULES[instruction.opcode], operands[2:]
+    indices: list[Any] = list(leaves_of(tuple(places)))
     value = rule(instruction, [_leafwise(_value, o) for o in operands], context.plain)
-    if any(leaf.error is not None and leaf.error.any() for leaf in leaves_of(tuple(places))):
+    if any(index.error is not None and index.error.any() for index in indices):
         return _undecided(_zipped(value, None))
     errors = [*(_leafwise(_errors, o) for o in operands[:2]), *(_leafwise(_value, o) for o in places)]
     return _zipped(value, rule(instruction, errors, context.plain))
