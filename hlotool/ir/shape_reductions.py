@@ -92,7 +92,9 @@ def _reduce_window(opcode: str, operands: Sequence[Shape], attributes: Mapping[s
     window = attributes.get("window") or _trivial_window(inputs[0].rank)
     sizes = _windowed(opcode, inputs[0], window)
     dynamic = any_dynamic(inputs[0], inputs[1:]).dynamic
-    return results([with_dynamic(array(t, sizes), dynamic) for t in _reducer_types(attributes, initial)])
+    shapes = [with_dynamic(array(t, sizes), dynamic) for t in _reducer_types(attributes, initial)]
+    called = attributes.get("to_apply")
+    return tuple_shape(shapes) if called is not None and called.root.shape.is_tuple else results(shapes)
 
 
 def _select_and_scatter(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
