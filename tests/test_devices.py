@@ -284,6 +284,11 @@ def test_what_does_not_fit_the_devices_is_refused(body: str, why: str, backend: 
         build(program(f"{P}ROOT r = f32[2] {body}", 2), backend)
 
 
+def test_parts_for_devices_that_are_not_there_are_refused(backend: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"r: .*of 2 operands in a group of 1"):
+        build(program(f"{P}ROOT r = (f32[2], f32[2]) all-to-all(p, p)", 1), backend)
+
+
 def test_errors_of_one_device_arrive(backend: str) -> None:
     """Device 1 fails; device 0, which waits for it, does too, and the error is that of device 1."""
 

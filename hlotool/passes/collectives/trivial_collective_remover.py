@@ -57,7 +57,8 @@ def _is_trivial(instruction: Instruction, topology: Topology) -> bool:
             shapes = instruction.shape.elements if instruction.shape.is_tuple else (instruction.shape,)
             given = [operand.shape for operand in instruction.operands]
             same = len(shapes) == len(given) and all(a.compatible(b) for a, b in zip(shapes, given, strict=True))
-            return same and _is_alone(instruction, topology)
+            parts = opcode == "all-to-all" and not instruction.attributes.get("dimensions")  # one for each participant
+            return same and not (parts and len(given) != 1) and _is_alone(instruction, topology)
         case _:
             return False
 
