@@ -54,13 +54,18 @@ def _map(rng: Random) -> dict[str, str]:
     return {key: rng.choice((*_CONFIGS, *_STRINGS)) for key in keys}
 
 
-COMMON: Mapping[str, Callable[[Random], Any]] = {
-    "frontend_attributes": _map,
-    "statistics": lambda rng: Verbatim("{visualizing_index=0,a=1.5,b=-2e-3}"),
-    "parameter_replication": lambda rng: tuple(rng.random() < 0.5 for _ in range(rng.randint(0, 3))),
-    "origin": lambda rng: Verbatim(rng.choice(('{"v1"}', '({"v1"}, {"v2" {1}})', "[synthetic_call]", '{{"a"}, {}}'))),
-    "backend_config": lambda rng: rng.choice(_CONFIGS),
+def _origin(rng: Random, shape: Shape) -> Verbatim:
+    return Verbatim(rng.choice(('{"v1"}', '({"v1"}, {"v2" {1}})', "[synthetic_call]", '{{"a"}, {}}')))
+
+
+COMMON: Mapping[str, Callable[[Random, Shape], Any]] = {
+    "frontend_attributes": lambda rng, shape: _map(rng),
+    "statistics": lambda rng, shape: Verbatim("{visualizing_index=0,a=1.5,b=-2e-3}"),
+    "parameter_replication": lambda rng, shape: tuple(rng.random() < 0.5 for _ in shape.leaves()),
+    "origin": _origin,
+    "backend_config": lambda rng, shape: rng.choice(_CONFIGS),
 }
+"""Attributes that any instruction may have, with values for one of a shape."""
 
 
 def sharding(rng: Random, shape: Shape) -> Verbatim:

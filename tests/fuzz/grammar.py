@@ -111,7 +111,7 @@ class Generator:
             instruction.attributes["sharding"] = sharding(rng, instruction.shape)
         for name, make in COMMON.items():
             if rng.random() < 0.08:
-                instruction.attributes[name] = make(rng)
+                instruction.attributes[name] = make(rng, instruction.shape)
         if rng.random() < 0.15:
             instruction.metadata = metadata(rng)
         before = instruction._previous
