@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -175,6 +177,39 @@ if child == 0:
     os._exit(0)
 os.waitpid(child, 0)
 """
+
+
+_DISTRIBUTED = """
+import sys, time, jax, jax.numpy as jnp
+from jax.experimental import multihost_utils
+jax.distributed.initialize(f"localhost:{sys.argv[1]}", int(sys.argv[2]), int(sys.argv[3]))
+try:
+    print(jax.process_count(), int(jax.jit(lambda x: x + 1)(1)))
+    time.sleep(1)  # jaxlib tells its clients of the processes meanwhile
+    print(multihost_utils.process_allgather(jnp.arange(2)).ravel())
+except RuntimeError as error:
+    print(error)
+jax.distributed.shutdown()
+"""
+
+
+def _port() -> str:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        return str(free.getsockname()[1])
+
+
+def test_distributed_programs_of_one_process() -> None:
+    done = python(_DISTRIBUTED, _port(), "1", "0")
+    assert (done.returncode, done.stdout) == (0, "1 2\n[0 1]\n"), done.stderr
+
+
+def test_several_processes_are_not_taken_for_one_each() -> None:
+    port = _port()
+    with ThreadPoolExecutor(2) as pool:
+        ended = [*pool.map(lambda number: python(_DISTRIBUTED, port, "2", str(number)), range(2))]
+    for done in ended:
+        assert "hlotool has the devices of one process, and no program for 2 of them" in done.stdout, done.stderr
 
 
 def test_forked_children_are_told() -> None:

@@ -138,12 +138,18 @@ def _create(arguments: Structure) -> None:
 
 
 def _device_count(arguments: Structure) -> int:
+    """How many devices the options ask for; PjrtError for more processes than one, each of which would be alone."""
+    found: dict[bytes, int] = {}
     for number in range(arguments.num_options):
         size = make("struct NamedValue")[0]
         option = Structure("struct NamedValue", arguments.create_options + number * len(size))
-        if option.text("name") == b"num_devices":
-            return int(option.value)
-    return 1
+        if option.text("name") in (b"num_devices", b"num_nodes"):  # the latter is of `jax.distributed`
+            found[option.text("name")] = int(option.value)
+    processes = found.get(b"num_nodes", 1)
+    if processes > 1:
+        what = f"hlotool has the devices of one process, and no program for {processes} of them"
+        raise PjrtError("unimplemented", what)
+    return found.get(b"num_devices", 1)
 
 
 _text = Pinned()
