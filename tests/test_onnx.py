@@ -507,3 +507,29 @@ def test_models_are_executables_of_the_library() -> None:
     executable = hlotool.compile(imported.module)
     (found,) = executable(np.ones((2, 4), np.float32))
     np.testing.assert_array_equal(found, np.tile(np.float32([19, 0, 29]), (2, 1)))
+
+
+@pytest.mark.parametrize(("kind", "least"), [(TensorProto.UINT32, 2**32), (TensorProto.UINT64, 2**64)])
+def test_negative_floats_wrap_in_unsigned_integers(kind: int, least: int) -> None:
+    proto = model([node("Cast", ["x"], ["y"], to=kind)], [info("x", [5])], [info("y", None, kind)])
+    (found,) = ran(proto, np.float32([0, 1.9, -1.9, -100, 3e9]))
+    assert found.tolist() == [0, 1, least - 1, least - 100, 3_000_000_000]
+
+
+@pytest.mark.parametrize(("version", "greatest"), [(6, np.finfo(np.float32).max), (13, np.inf)])
+def test_limits_of_a_clip_that_gives_none(version: int, greatest: float) -> None:
+    """The older operator has limits where none are given: all finite numbers."""
+    proto = model([node("Clip", ["x"], ["y"])], [info("x", [3])], version=version)
+    np.testing.assert_array_equal(ran(proto, np.float32([np.inf, 2, -np.inf]))[0], np.float32([greatest, 2, -greatest]))
+
+
+def test_the_nearest_sample_is_chosen_before_mirroring() -> None:
+    """-1.5 is nearer to none of -2 and -1: the even one of both, whose mirror image is 1."""
+    proto = model(
+        [node("GridSample", ["x", "grid"], ["y"], mode="nearest", padding_mode="reflection")],
+        [info("x", [1, 1, 1, 4]), info("grid", [1, 1, 3, 2])],
+    )
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4)
+    grid = np.zeros((1, 1, 3, 2), np.float32)
+    grid[0, 0, :, 0] = [-1.5, -1.25, 1.5]  # -1.5, -1 and 4.5 in elements
+    np.testing.assert_array_equal(ran(proto, x, grid)[0].reshape(-1), [1, 0, 3])

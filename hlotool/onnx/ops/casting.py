@@ -39,6 +39,9 @@ def cast_to(x: Array, dtype: numpy.dtype[Any], saturate: bool = True, round_mode
         if own.is_float:
             x = np.astype(np.trunc(x), numpy.int32)
         return np.astype(x, dtype)
+    if wanted.kind == "unsigned" and own.is_float:  # negative numbers wrap, too
+        wrapped = np.astype(np.astype(np.trunc(x), numpy.int64), dtype)
+        return wrapped if wanted.bits < 64 else np.where(x < number(0, x), wrapped, np.astype(x, dtype))
     return np.astype(x, dtype)
 
 

@@ -163,11 +163,14 @@ def clip(c: Context, x: Array, low: Array | None = None, high: Array | None = No
     return found
 
 
+_GREATEST = float(numpy.finfo(numpy.float32).max)
+
+
 @lowering("Clip")
 def clip_by_attributes(
-    c: Context, x: Array, *, min: float | None = None, max: float | None = None, consumed_inputs: Any = None
+    c: Context, x: Array, *, min: float = -_GREATEST, max: float = _GREATEST, consumed_inputs: Any = None
 ) -> Array:
-    return clip(c, x, None if min is None else number(min, x), None if max is None else number(max, x))
+    return clip(c, x, number(min, x), number(max, x))
 
 
 @lowering("IsInf")

@@ -204,6 +204,8 @@ def grid_sample(
         size = x.shape[2 + d]
         low, high = (0.0, size - 1.0) if align_corners else (-0.5, size - 0.5)
         at = (raw + number(1, raw)) * number((high - low) / 2, raw) + number(low, raw)
+        if mode == "nearest":  # which of two as near it is, is decided before mirroring
+            at = np.round(at)
         places.append(_reflected(at, low, high) if padding_mode == "reflection" and "cubic" not in mode else at)
     edge = "zeros" if padding_mode == "zeros" else "border"
     if mode in ("nearest",):
