@@ -506,6 +506,58 @@ def test_programs_that_are_not_one() -> None:
         assert message in row[2]
 
 
+def along(mesh: str, axes: str) -> str:
+    rows = [row.split(":") for row in axes.split() if axes]
+    references = ", ".join(
+        f'#stablehlo.axis_ref<name = "{name}"' + (f", sub_axis_info = {part[0]}>" if part else ">")
+        for name, *part in rows
+    )
+    return f"""
+func.func private @mesh() attributes {{stablehlo.mesh = {{axes = [{{name = "a", size = 2 : i64}},
+  {{name = "b", size = 2 : i64}}], device_ids = dense<[3, 1, 2, 0]> : tensor<4xi64>}}}}
+func.func @main(%x: tensor<3xi32>) -> tensor<3xi32> {{
+  %0 = "stablehlo.cross-replica-sum"(%x) {{replica_groups = #stablehlo.replica_group_mesh_axes<mesh = {mesh},
+    axes = [{references}]>}} : (tensor<3xi32>) -> tensor<3xi32>
+  return %0 : tensor<3xi32>
+}}"""
+
+
+def mesh(**sizes: int) -> str:
+    rows = ", ".join(f'<name = "{name}", size = {size}>' for name, size in sizes.items())
+    return f"#stablehlo.mesh<axes=[{rows}]>"
+
+
+@pytest.mark.parametrize(("written", "axes", "groups"), [
+    (mesh(x=2, y=2), "x", ((0, 2), (1, 3))),
+    (mesh(x=2, y=2), "y", ((0, 1), (2, 3))),
+    (mesh(x=2, y=2), "y x", ((0, 2, 1, 3),)),
+    (mesh(x=2, y=4), "y:(2)2", ((0, 1), (2, 3), (4, 5), (6, 7))),
+    (mesh(x=2, y=4), "y:(1)2", ((0, 2), (1, 3), (4, 6), (5, 7))),
+    (mesh(p=4, q=3), "q p:(2)2", ((0, 3, 1, 4, 2, 5), (6, 9, 7, 10, 8, 11))),
+    (mesh(x=1, y=2), "x y", ((0, 1),)),
+    ('#stablehlo.mesh<axes = [#stablehlo.mesh_axis<name = "x", size = 2>]>', "x", ((0, 1),)),
+    ("@mesh", "a", ((3, 2), (1, 0))),
+    ("#stablehlo.mesh<axes = []>", "", ((0,),)),
+])  # fmt: skip
+def test_groups_along_axes_of_a_mesh(written: str, axes: str, groups: tuple[tuple[int, ...], ...]) -> None:
+    (found,) = [one for one in parse_stablehlo(along(written, axes)).entry if one.opcode == "all-reduce"]
+    assert found.attributes["replica_groups"].groups == groups
+
+
+@pytest.mark.parametrize(("written", "axes", "message"), [
+    ("@nowhere", "a", "or a function that has one"),
+    (mesh(x=4), "y", "of the mesh"),
+    (mesh(x=4), "x:(3)2", "does not divide"),
+    (mesh(x=4), "x:(0)2", "does not divide"),
+    (mesh(x=4), "x x", "named twice"),
+    (mesh(x=12), "x:(1)2 x:(3)2", "overlap"),
+    (mesh(x=2**20, y=2), "x", "a mesh of 2097152 devices"),
+    (mesh(x=0), "x", "a name and a size"),
+])  # fmt: skip
+def test_axes_that_are_none(written: str, axes: str, message: str) -> None:
+    assert message in errors_of(along(written, axes))[0][2]
+
+
 def test_blobs_and_resources() -> None:
     module = parse_stablehlo("""
 func.func @main() -> (tensor<2xf32>, tensor<3xi1>, tensor<2xi4>) {
@@ -583,6 +635,11 @@ def test_tolerances_of_checks() -> None:
     %s = stablehlo.add %a, %b : tensor<bf16>
     stablehlo.return %s : tensor<bf16>
   }) {dimensions = array<i64: 0>} : (tensor<3xf32>, tensor<f32>) -> tensor<bf16>""", "f32 is not promoted to"),
+    ("""%0 = "stablehlo.reduce"(%o, %x) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) {dimensions = array<i64: 0>} : (tensor<1xi32>, tensor<i32>) -> tensor<f32>""", "s32 is not promoted to"),
     ("""%0 = "stablehlo.map"(%v) ({
   ^bb0(%a: tensor<f32>):
     stablehlo.return %a : tensor<f32>
@@ -597,6 +654,23 @@ def test_types_that_do_not_fit(body: str, message: str) -> None:
 }}""")
     assert line == 3
     assert message in said
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [("i1", "i32"), ("ui8", "i32"), ("i8", "i32"), ("bf16", "f32"),
+                                              ("f64", "f32")])  # fmt: skip
+def test_types_that_regions_promote(narrow: str, wide: str) -> None:
+    values = "[true, true, false]" if narrow == "i1" else "[1, 1, 0]" if wide[0] == "i" else "[1.0, 1.0, 0.0]"
+    two = "2" if wide[0] == "i" else "2.0"
+    zero = "false" if narrow == "i1" else "0" if wide[0] == "i" else "0.0"
+    run(parse_stablehlo(program(f"""
+  %v = stablehlo.constant dense<{values}> : tensor<3x{narrow}>
+  %z = stablehlo.constant dense<{zero}> : tensor<{narrow}>
+  %0 = "stablehlo.reduce"(%v, %z) ({{
+  ^bb0(%a: tensor<{wide}>, %b: tensor<{wide}>):
+    %s = stablehlo.add %a, %b : tensor<{wide}>
+    stablehlo.return %s : tensor<{wide}>
+  }}) {{dimensions = array<i64: 0>}} : (tensor<3x{narrow}>, tensor<{narrow}>) -> tensor<{wide}>
+  check.expect_eq_const %0, dense<{two}> : tensor<{wide}>""")))
 
 
 def test_products_of_unknown_size_are_of_the_written_type() -> None:

@@ -84,6 +84,8 @@ def read_attribute(reader: Reader) -> Any:
         return _hash(reader)
     if first == "(":
         return read_function_type(cursor)
+    if first == "<":  # of a kind that the place says
+        return read_fields(reader)
     number = cursor.match(_NUMBER)
     if number is not None:
         return _number(cursor, number.group())
@@ -309,7 +311,7 @@ def _hash(reader: Reader) -> Any:
     if dialect == "sdy":
         inside = skip_angles(cursor, start)
         return Mark(dialect, kind, inside, cursor.text[start : cursor.position])
-    if kind == "conv":
+    if kind in ("conv", "axis_ref"):
         inside = skip_angles(cursor, start)
         return Mark(dialect, kind, inside, cursor.text[start : cursor.position])
     value: Any

@@ -7,6 +7,7 @@ from typing import Any
 
 from hlotool.ir import Instruction, Literal, ReplicaGroups, Shape, array, token, tuple_shape
 from hlotool.text.stablehlo.elementwise import result
+from hlotool.text.stablehlo.mesh_axes import groups_along
 from hlotool.text.stablehlo.scope import (
     Refusal,
     Scope,
@@ -23,9 +24,11 @@ from hlotool.text.stablehlo.tree import Mark, Number, Operation
 __all__: list[str] = []
 
 
-def _groups(operation: Operation) -> ReplicaGroups:
-    """``dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>``; -1 fills rows."""
+def _groups(scope: Scope, operation: Operation) -> ReplicaGroups:
+    """``dense<[[0, 1], [2, -1]]> : tensor<2x2xi64>``; -1 fills rows.  Or axes of a mesh."""
     value = attribute(operation, "replica_groups")
+    if isinstance(value, Mark) and value.kind == "replica_group_mesh_axes":
+        return groups_along(scope.program.functions, value)
     dimensions = value.shape.dimensions if isinstance(value, Literal) else ()
     flat = integers(operation, "replica_groups")
     if len(dimensions) != 2:
@@ -44,13 +47,13 @@ def _channel(operation: Operation) -> int | None:
     return int(found) if found else None
 
 
-def _common(operation: Operation, *, groups: bool = True) -> dict[str, Any]:
+def _common(scope: Scope, operation: Operation, *, groups: bool = True) -> dict[str, Any]:
     values: dict[str, Any] = {}
     channel = _channel(operation)
     if channel is not None:
         values["channel_id"] = channel
     if groups:
-        values["replica_groups"] = _groups(operation)
+        values["replica_groups"] = _groups(scope, operation)
     if flag(operation, "use_global_device_ids"):
         values["use_global_device_ids"] = True
     return values
@@ -58,25 +61,26 @@ def _common(operation: Operation, *, groups: bool = True) -> dict[str, Any]:
 
 def all_gather(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     shapes = [result(operation, n) for n in range(len(operation.results))]
-    values = _common(operation) | {"dimensions": (number(operation, "all_gather_dim"),)}
+    values = _common(scope, operation) | {"dimensions": (number(operation, "all_gather_dim"),)}
     return scope.spread("all-gather", shapes, scope.operands(operation), values)
 
 
 def all_reduce(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     operands = scope.operands(operation)
-    values = _common(operation) | {"to_apply": scope.applied(operation)}
+    values = _common(scope, operation) | {"to_apply": scope.applied(operation)}
     return scope.spread("all-reduce", [one.shape for one in operands], operands, values)
 
 
 def cross_replica_sum(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     (source,) = scope.operands(operation)
-    values = {"replica_groups": _groups(operation), "to_apply": scope.program.binary("add", source.shape.element_type)}
+    adder = scope.program.binary("add", source.shape.element_type)
+    values = {"replica_groups": _groups(scope, operation), "to_apply": adder}
     return [scope.builder.add("all-reduce", source.shape, (source,), values)]
 
 
 def reduce_scatter(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     shapes = [result(operation, n) for n in range(len(operation.results))]
-    values = _common(operation)
+    values = _common(scope, operation)
     values |= {"dimensions": (number(operation, "scatter_dimension"),), "to_apply": scope.applied(operation)}
     return scope.spread("reduce-scatter", shapes, scope.operands(operation), values)
 
@@ -85,7 +89,7 @@ def all_to_all(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     """HLO's splits and concatenates along the same dimension; else the pieces are moved before and after."""
     split, joined = number(operation, "split_dimension"), number(operation, "concat_dimension")
     count = number(operation, "split_count")
-    values = _common(operation)
+    values = _common(scope, operation)
     builder = scope.builder
     found: list[Instruction] = []
     for source in scope.operands(operation):
@@ -112,13 +116,13 @@ def all_to_all(scope: Scope, operation: Operation) -> Sequence[Instruction]:
 
 def collective_broadcast(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     (source,) = scope.operands(operation)
-    return [scope.builder.add("collective-broadcast", source.shape, (source,), _common(operation))]
+    return [scope.builder.add("collective-broadcast", source.shape, (source,), _common(scope, operation))]
 
 
 def collective_permute(scope: Scope, operation: Operation) -> Sequence[Instruction]:
     (source,) = scope.operands(operation)
     flat = integers(operation, "source_target_pairs")
-    values = _common(operation, groups=False)
+    values = _common(scope, operation, groups=False)
     values["source_target_pairs"] = tuple(zip(flat[::2], flat[1::2], strict=False))
     return [scope.builder.add("collective-permute", source.shape, (source,), values)]
 

@@ -21,6 +21,8 @@ from hlotool.text.stablehlo.scope import (
 )
 from hlotool.text.stablehlo.tree import Number, Operation
 
+_WHOLE = ("pred", "signed", "unsigned")
+
 __all__ = ["gather_attributes", "largest_along_last"]
 
 
@@ -46,7 +48,8 @@ def _as(scope: Scope, one: Instruction, kind: str) -> Instruction:
     if own == kind:
         return one
     before, after = ELEMENT_TYPES[own], ELEMENT_TYPES[kind]
-    if before.kind != after.kind or before.bits > after.bits:
+    together = before.kind == after.kind or (before.kind in _WHOLE and after.is_integer)
+    if not together or (before.bits > after.bits and (own, kind) != ("f64", "f32")):  # which StableHLO lets pass
         raise Refusal(f"the region works on {kind}, which {own} is not promoted to")
     return scope.builder.convert(one, kind)
 
