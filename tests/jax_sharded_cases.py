@@ -50,6 +50,11 @@ def mapped(where: Mesh, given: Any, result: Any, **options: Any) -> Callable[[An
     return lambda function: jax.jit(jax.shard_map(function, mesh=where, in_specs=given, out_specs=result, **options))
 
 
+def terms(array: Any) -> Any:
+    """What each device has of an array that is not added up yet."""
+    return [np.asarray(shard.data) for shard in array.addressable_shards]
+
+
 # ---- jit
 
 
@@ -617,6 +622,29 @@ def embeddings() -> Any:
 
 
 # ---- Python inside of programs
+
+
+@case
+def sums_that_are_left_open() -> Any:
+    """Partial sums as values of their own, in and out of programs: `unreduced` axes of a mesh with explicit types."""
+    m = jax.make_mesh((2, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    with jax.set_mesh(m):
+        x, y = put(numbers(8, 4), m, "x", "y"), put(numbers(4, 6, seed=1), m, "y", None)
+        opened = P("x", None, unreduced={"y"})
+        product = jax.jit(lambda x, y: jnp.einsum("ab,bc->ac", x, y, out_sharding=opened))
+        given = product(x, y)
+        linear = jax.jit(lambda z: (z + z, z.T, z.reshape(8, 3, 2), z * jnp.float32(3), z.sum(0), -z))(given)
+        region = jax.jit(
+            jax.shard_map(lambda x, y: lax.pcast(x @ y, "y", to="unreduced"), out_specs=P("x", unreduced={"y"}))
+        )(x, y)
+
+        def loss(x: Any, y: Any) -> Any:
+            return jnp.sin(jax.sharding.reshard(product(x, y), P("x", None))).sum()
+
+        slopes = jax.jit(jax.grad(loss, argnums=(0, 1)))(x, y)
+        closed = [jax.sharding.reshard(one, P("x", None)) for one in (given, region)]
+        again = jax.sharding.reshard(closed[0], opened)
+    return terms(given), [terms(one) for one in linear], terms(region), slopes, closed, terms(again)
 
 
 @case

@@ -16,10 +16,12 @@ from survey_partition import beside_xla, propagated
 from survey_sharding import DATA, collectives_of
 
 from hlotool.analysis.decisions import DecisionLog
+from hlotool.driver import compile_module
 from hlotool.evaluate.truth import bounded_results
 from hlotool.harness.shards import joined, shards
 from hlotool.ir import InputError, Module, Shape, UnsupportedError, array, dtype_of
 from hlotool.ir.opcodes import OPCODES
+from hlotool.ir.sharding import Sharding, parse_sharding
 from hlotool.passes.spmd.partition import RULES, partition_module
 from hlotool.passes.spmd.rules_reshape import carried
 from hlotool.passes.spmd.tiling import Tiling, of_sharding, sharding_of, tile_size
@@ -408,6 +410,13 @@ def test_products_of_tiles_that_go_round() -> None:
 
 
 def test_tilings_and_shardings_say_the_same() -> None:
+    both = "{devices=[1,2,2,2]<=[8] last_tile_dims={manual, unreduced}}"
+    for written, devices in ((_TERMS, 4), ("{unreduced}", 4), (both, 8)):
+        one = parse_sharding(written)
+        assert isinstance(one, Sharding)
+        tiling = of_sharding(one, 2, devices)
+        assert tiling.terms
+        assert sharding_of(tiling) == one
     for seed in range(50):
         rng = Random(seed)
         shape = array("f32", [rng.choice((1, 3, 8)) for _ in range(rng.choice((1, 2, 3)))])
@@ -452,6 +461,82 @@ def test_a_fallback_is_said_with_its_bytes() -> None:
     partitioned(module, 4, decisions)
     (found,) = [d for d in decisions if d.rule == "fallback"]
     assert dict(found.numbers) == {"bytes": 48}
+
+
+_TERMS = "{devices=[2,1,2]<=[4] last_tile_dims={unreduced}}"
+_ROWS = "{devices=[2,1,2]<=[4] last_tile_dim_replicate}"
+
+
+def _in_terms(body: str, rows: list[list[np.ndarray]]) -> tuple[Module, list[list[np.ndarray]]]:
+    """What four devices run of a module, and what each of them gives."""
+    module = propagated(parse(f"HloModule m, num_partitions=4\nENTRY e {{\n {body}\n}}"))
+    new = partitioned(module, 4)
+    return new, [[*row] for row in compile_module(new, "evaluate", pipeline="default").run_devices(rows)]
+
+
+def test_partial_sums_that_are_wanted_stay_what_they_are() -> None:
+    """A product and what is linear in it is not added up before something else reads it."""
+    a, b = np.arange(16.0, dtype=np.float32).reshape(4, 4), np.arange(12.0, dtype=np.float32).reshape(4, 3)
+    rows = [[a[2 * x : 2 * x + 2, 2 * y : 2 * y + 2], b[2 * y : 2 * y + 2]] for x in (0, 1) for y in (0, 1)]
+    new, found = _in_terms(
+        f"""a = f32[4,4] parameter(0), sharding={{devices=[2,2]<=[4]}}
+        b = f32[4,3] parameter(1), sharding={{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}}
+        d = f32[4,3] dot(a, b), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        t = f32[4,3] custom-call(d), custom_call_target="Sharding", sharding={_TERMS}
+        sum = f32[4,3] add(t, t)
+        s = f32[4,3] custom-call(sum), custom_call_target="Sharding", sharding={_TERMS}
+        e = f32[4,3] exponential(s)
+        ROOT r = (f32[4,3], f32[4,3]) tuple(s, e), sharding={{{_TERMS}, {_ROWS}}}""",
+        [[x * np.float32(0.01) for x in row] for row in rows],
+    )
+    for (x, y), (terms, whole) in zip(rows, found, strict=True):
+        np.testing.assert_allclose(terms, 2e-4 * (x @ y), rtol=1e-5)
+        assert whole.shape == (2, 3)
+    np.testing.assert_allclose(found[2][1], np.exp(2e-4 * (a[2:] @ b)), rtol=1e-5)
+    assert sum(i.opcode == "all-reduce" for i in new.instructions()) == 1
+
+
+def test_an_array_in_terms_is_the_first_of_them() -> None:
+    x = np.arange(8.0, dtype=np.float32).reshape(4, 2)
+    _, found = _in_terms(
+        f"x = f32[4,2] parameter(0), sharding={_ROWS}\n ROOT y = f32[4,2] copy(x), sharding={_TERMS}",
+        [[x[:2]], [x[:2]], [x[2:]], [x[2:]]],
+    )
+    for (mine,), want in zip(found, (x[:2], 0 * x[:2], x[2:], 0 * x[2:]), strict=True):
+        np.testing.assert_array_equal(mine, want)
+
+
+@pytest.mark.parametrize("kind", ["bf16", "s32", "c64"])
+@pytest.mark.parametrize("wanted", ["{replicated}", "{devices=[1,2,2]<=[4] last_tile_dim_replicate}", "{unreduced}"])
+def test_terms_are_added_up_for_other_shardings(kind: str, wanted: str) -> None:
+    """Whoever has which part: together it is the sum."""
+    x = np.arange(8.0).reshape(4, 2)
+    rows = [[(x[2 * p : 2 * p + 2] * (1 + t)).astype(dtype_of(kind))] for p in (0, 1) for t in (0, 1)]
+    _, found = _in_terms(
+        f"x = {kind}[4,2] parameter(0), sharding={_TERMS}\n ROOT y = {kind}[4,2] copy(x), sharding={wanted}", rows
+    )
+    got = [np.asarray(row[0], np.complex64) for row in found]
+    columns = [x[:, :1], x[:, :1], x[:, 1:], x[:, 1:]]
+    if wanted == "{unreduced}":
+        np.testing.assert_array_equal(sum(got), 3 * x)
+    else:
+        for mine, want in zip(got, columns if "devices" in wanted else [x] * 4, strict=True):
+            np.testing.assert_array_equal(mine, 3 * want)
+
+
+def test_what_is_not_linear_reads_the_sum() -> None:
+    rows = [[np.array([3.0 + n, -2.0], np.float32), np.array([2.0, 5.0], np.float32)] for n in range(4)]
+    total = sum(row[0] for row in rows)
+    for opcode, want in (("multiply", total**2), ("maximum", np.maximum(total, rows[0][1]))):
+        other = "x" if opcode == "multiply" else "w"
+        _, found = _in_terms(
+            f"""x = f32[2] parameter(0), sharding={{unreduced}}
+            w = f32[2] parameter(1), sharding={{replicated}}
+            y = f32[2] {opcode}(x, {other})
+            ROOT z = f32[2] custom-call(y), custom_call_target="Sharding", sharding={{unreduced}}""",
+            rows,
+        )
+        np.testing.assert_allclose(sum(row[0] for row in found), want, rtol=1e-6)
 
 
 BAD = {

@@ -180,7 +180,7 @@ def _shardings(values: Sequence[Instruction]) -> tuple[Sharding, ...]:
         written = value.attributes.get("sharding")
         read = parse_sharding(written.text) if isinstance(written, Verbatim) else replicated()
         rows = [*read] if isinstance(read, tuple) else [read for _ in value.shape.leaves()]
-        found += [one.bare() if one.is_tiled else replicated() for one in rows]
+        found += [one.bare() if one.kind in ("tiled", "unreduced") else replicated() for one in rows]
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from hlotool.ir import Computation, Instruction, Module, Shape
 from hlotool.ir.sharding import Sharding
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.sharding.factors import ACROSS, BOUNDARIES, FIRST, links_of
-from hlotool.passes.sharding.projection import Factors, project
+from hlotool.passes.sharding.projection import Factors, project, summed
 
 __all__ = ["Edge", "Graph", "Place"]
 
@@ -44,6 +44,9 @@ class Edge:
         """What follows for the target from the sharding of the node."""
         if sharding.kind == "manual":
             return sharding.bare() if self.way in ("manual", "group") else None
+        if self.source is None and self.way == "operand" and sharding != summed(sharding):
+            return sharding.bare()  # the same value, in the same terms
+        sharding = summed(sharding)
         if self.way == "manual" or not sharding.is_tiled:
             return None
         if self.way == "user" and sharding.is_manual and not self.via.operands:

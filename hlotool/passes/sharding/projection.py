@@ -14,9 +14,9 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from hlotool.ir.sharding import Sharding, normalised
+from hlotool.ir.sharding import Sharding, normalised, replicated
 
-__all__ = ["Factors", "project", "restricted", "unite"]
+__all__ = ["Factors", "project", "restricted", "summed", "unite"]
 
 Factors = tuple[tuple[int, ...], ...]
 """Of every dimension of an array the factors it is made of, major first."""
@@ -106,6 +106,16 @@ def _joined(
         if count != sizes[factor]:
             break
     return found
+
+
+def summed(sharding: Sharding) -> Sharding:
+    """Without terms: what others have of an array does not follow from how it is a sum."""
+    if sharding.kind == "unreduced":
+        return replicated()
+    if sharding.subgroup("unreduced") == 1:
+        return sharding
+    subgroups = [("replicated" if kind == "unreduced" else kind, size) for kind, size in sharding.subgroups]
+    return normalised(sharding.tiles, subgroups, sharding.devices)
 
 
 def restricted(sharding: Sharding, dimensions: Sequence[int]) -> Sharding:

@@ -165,7 +165,8 @@ def _manual(read: ReadAxes, by_hand: _Manual | None) -> Sharding:
     rows = [[piece for piece in row if piece[0] not in by_hand.names] for row in read.dimensions]
     if any(rows) and read.mesh != mesh:
         raise ShardingValueError(f"a sharding over {read.mesh} where the program sees to axes of {mesh}")
-    return along_axes(mesh, rows, {"manual": manual})
+    terms = [piece for piece in read.subgroups.get("unreduced", ()) if piece[0] not in by_hand.names]
+    return along_axes(mesh, rows, {"manual": manual, "unreduced": terms})
 
 
 def _crossing(

@@ -178,7 +178,7 @@ def _cost(
     for number, (labels, tiling, shape) in enumerate(rows):
         target = wanted[number] if wanted is not None else tiling
         width = byte_size(shape.element_type)
-        if members > 1:
+        if members > 1 and members != max(target.terms, default=0) + 1:  # else partial results stay what they are
             size = prod(tiling.local(shape).dimensions) * width
             scattered = scattering(axes, chosen, labels, target)
             if scattered is not None:

@@ -115,7 +115,7 @@ def _entry(work: Work) -> tuple[Computation, list[list[Tiling]], list[Tiling]]:
         value = p.whole(value)
     made.root = p.packed(value)
     results = [part.tiling for part in parts_of(value)]
-    if any(tiling.is_tiled for tiling in results):
+    if any(tiling.is_tiled or tiling.terms for tiling in results):
         if made.root.opcode in ("parameter", "tuple") and not made.root.shape.is_tuple:
             made.root = p.build.copy(made.root)
         texts = [print_sharding(sharding_of(tiling)) for tiling in results]

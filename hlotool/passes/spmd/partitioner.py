@@ -7,7 +7,7 @@ divide, is computed as a whole by every device (the fallback), which is always r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, Shape, UnsupportedError, Verbatim, array, tuple_shape
@@ -15,12 +15,12 @@ from hlotool.ir.sharding import ShardingValueError, parse_sharding
 from hlotool.passes.framework.graph import erase, is_removable
 from hlotool.passes.framework.interpret import interpret
 from hlotool.passes.spmd.axes import Axes, Chosen, choose, scattering
-from hlotool.passes.spmd.reshard import bytes_moved, reshard, whole
-from hlotool.passes.spmd.tiling import Tiling, of_sharding, replicated
+from hlotool.passes.spmd.reshard import bytes_moved, reshard, summed_up, whole
+from hlotool.passes.spmd.tiling import Tiling, is_grid, of_sharding, replicated
 from hlotool.passes.spmd.values import Part, Value, parts_of, rebuilt
 from hlotool.passes.spmd.writer import Work, Writer
 
-__all__ = ["Combine", "Local", "Partitioner", "Rule", "attributes_of", "partial_type", "refusal", "tilings_of"]
+__all__ = ["Combine", "Local", "Partitioner", "Rule", "attributes_of", "refusal", "tilings_of"]
 
 Rule: TypeAlias = "Callable[[Partitioner, Instruction, list[Value]], Value | None]"
 """(where to write, the instruction, values of its operands) -> its value; None: every device computes all of it."""
@@ -34,6 +34,15 @@ _OF_ONE_DEVICE = frozenset({"sharding", "statistics", "origin", "inferred_dimens
 _EXCHANGES = frozenset(
     {"partition-id", "all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter"}
 )
+_ANNOTATIONS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.PropagationBarrier"})
+_PASS_ON = frozenset(
+    {"tuple", "get-tuple-element", "opt-barrier", "add-dependency", "domain", "call", "fusion", "while", "conditional"}
+)
+"""What gives values on as they are: in terms, too."""
+_OF_ALL = frozenset({"add", "subtract", "concatenate", "negate", "copy", "reshape", "transpose", "slice", "broadcast",
+                     "reverse", "convert"})  # fmt: skip
+_OF_ONE = frozenset({"multiply", "divide", "dot", "reduce"})
+"""What may be done to each term alone, where all operands (`_OF_ALL`) or only one of them (`_OF_ONE`) are in terms."""
 _EFFECTS = frozenset({"infeed", "outfeed", "send", "send-done", "recv", "recv-done"})
 
 
@@ -90,6 +99,7 @@ class Partitioner(Writer):
         super().__init__(work, computation)
         self.rules = rules
         self.own_worlds = own_worlds
+        self._apart: dict[Instruction, list[Tiling]] = {}  # what is wanted of those that are written term by term
 
     @property
     def devices(self) -> int:
@@ -104,6 +114,14 @@ class Partitioner(Writer):
         if i.opcode in _EFFECTS:
             raise refusal(i, "every device would do what one is to do")
         wanted = self.wanted(i)
+        if any(part.tiling.terms for value in operands for part in parts_of(value)) and not _passes_on(i):
+            value = self._term_by_term(i, operands, wanted)
+            if value is not None:
+                return value
+            operands = [self.added_up(value) for value in operands]
+        return self._by_rule(i, operands, wanted)
+
+    def _by_rule(self, i: Instruction, operands: list[Value], wanted: list[Tiling] | None) -> Value:
         rule = self.rules.get(i.opcode)
         value = rule(self, i, operands) if rule is not None else None
         if value is None:
@@ -118,7 +136,48 @@ class Partitioner(Writer):
                 erase(i)
 
     def wanted(self, i: Instruction) -> list[Tiling] | None:
+        """The tilings that an instruction asks for, or the one reader that makes terms of its result."""
+        if i in self._apart:
+            return self._apart[i]
+        if (i.opcode in _OF_ALL or i.opcode in _OF_ONE) and len(i.users) == 1:
+            (user,) = i.users
+            if user.attributes.get("custom_call_target") == "Sharding":
+                found = tilings_of(user, self.devices)
+                if found is not None and found[0].terms:
+                    return found
         return tilings_of(i, self.devices)
+
+    def _term_by_term(self, i: Instruction, operands: Sequence[Value], wanted: list[Tiling] | None) -> Value | None:
+        """The value of what is linear, of operands in terms, where it is wanted in the same ones; None of all else."""
+        parts = [one for one in operands if isinstance(one, Part)]
+        if wanted is None or len(wanted) != 1 or not wanted[0].terms or len(parts) != len(operands):
+            return None
+        target = wanted[0]
+        count = sum([part.tiling.terms == target.terms for part in parts])
+        kinds = {ELEMENT_TYPES[shape.element_type].is_integer for shape in (i.shape, *(part.shape for part in parts))}
+        linear = count == len(parts) if i.opcode in _OF_ALL else i.opcode in _OF_ONE and count == 1
+        if not linear or (i.opcode == "convert" and len(kinds) > 1) or (i.opcode == "divide" and kinds != {False}):
+            return None
+        if any(part.tiling.terms not in ((), target.terms) for part in parts):
+            return None
+        if parts[-1].tiling.terms and (i.opcode == "divide" or (i.opcode == "reduce" and len(parts) > 1)):
+            return None
+        if i.opcode == "reduce" and not _adds_from_zero(i):
+            return None
+        worlds = target.apart.worlds
+        given: list[Value] = []
+        for part in parts:
+            if part.tiling.worlds != target.worlds:
+                return None
+            if not is_grid(part.tiling.axes, worlds):
+                part = reshard(self, part, whole(part))
+            given.append(Part(part.local, part.shape, Tiling(part.tiling.axes, worlds)))
+        own = [target.apart]
+        self._apart[i] = own
+        value = self._by_rule(i, given, own)
+        del self._apart[i]
+        assert isinstance(value, Part)
+        return Part(value.local, value.shape, target)
 
     # ---- values
 
@@ -132,6 +191,12 @@ class Partitioner(Writer):
         if isinstance(value, Part):
             return reshard(self, value, whole(value))
         return tuple([self.whole(one) for one in value])
+
+    def added_up(self, value: Value) -> Value:
+        """A value without terms."""
+        if isinstance(value, Part):
+            return summed_up(self, value)
+        return tuple([self.added_up(one) for one in value])
 
     def packed(self, value: Value) -> Instruction:
         """What a device has of a value, as one instruction."""
@@ -267,6 +332,12 @@ class Partitioner(Writer):
 def _added(p: Partitioner, i: Instruction, value: Value, axes: Axes, chosen: Chosen) -> Value:
     assert isinstance(value, Part)
     wanted = p.wanted(i)
+    if wanted and wanted[0].terms:
+        target = Tiling(value.tiling.axes, value.tiling.worlds, wanted[0].terms)
+        if target.axes == wanted[0].axes and _sets(p.groups(axes, chosen)) == _sets(target.term_groups):
+            kind = value.shape.element_type
+            narrow = value.local.shape.element_type != kind
+            return Part(p.build.convert(value.local, kind) if narrow else value.local, value.shape, target)
     return p.summed(value, axes, chosen, "add", wanted[0] if wanted else None)
 
 
@@ -280,7 +351,16 @@ def _laid_out(constraints: Sequence[Shape], operands: Sequence[Instruction]) -> 
     )
 
 
-def partial_type(element_type: str) -> str:
-    """The type of partial sums: those of narrow floats are rounded once, after they were combined."""
-    row = ELEMENT_TYPES[element_type]
-    return "f32" if row.is_float and row.bits < 32 else element_type
+def _sets(groups: Iterable[Sequence[int]]) -> set[frozenset[int]]:
+    return {*map(frozenset, groups)}
+
+
+def _adds_from_zero(i: Instruction) -> bool:
+    """Whether a reduction of one array is a sum and nothing else."""
+    root, start = i.attributes["to_apply"].root, i.operands[-1]
+    sums = root.opcode == "add" and all(operand.opcode == "parameter" for operand in root.operands)
+    return sums and start.opcode == "constant" and not start.literal.value().any()
+
+
+def _passes_on(i: Instruction) -> bool:
+    return i.opcode in _PASS_ON or (i.opcode == "custom-call" and i.attributes["custom_call_target"] in _ANNOTATIONS)

@@ -7,6 +7,9 @@ A way is a sequence of steps, each of which is one collective or none:
 * tiles along one dimension become tiles along another (all-to-all);
 * devices exchange their tiles (collective-permute).
 
+Terms of an array are added up first where others are wanted (all-reduce), and of an array that is to be in terms the
+first one has everything.
+
 The cheapest sequence is searched for among the tilings that such steps lead to.  Facts: Xu et al. 2021, GSPMD
 (arXiv:2105.04663), section 4.5.
 """
@@ -25,9 +28,9 @@ from hlotool.ir import Instruction, byte_size
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.spmd.tiling import Axis, Tiling, is_grid, replicated, tile_size
 from hlotool.passes.spmd.values import Part
-from hlotool.passes.spmd.writer import Writer
+from hlotool.passes.spmd.writer import Writer, partial_type
 
-__all__ = ["Way", "bytes_moved", "cut_further", "reshard", "way", "whole"]
+__all__ = ["Way", "bytes_moved", "cut_further", "reshard", "summed_up", "way", "whole"]
 
 _MOST_TILINGS = 200  # that a search looks at
 
@@ -87,11 +90,35 @@ def reshard(writer: Writer, part: Part, target: Tiling) -> Part:
     """The same array with another tiling."""
     if not part.shape.is_array:
         return part
+    if part.tiling.terms and part.tiling != target:
+        part = summed_up(writer, part)
+    if target.terms and part.tiling != target:
+        return _in_terms(writer, reshard(writer, part, target.summed), target)
     x, now = part.local, part.tiling
     for step in way(part.shape.dimensions, now, target).steps:
         x = _carried_out(writer, Part(x, part.shape, now), step)
         now = step.to
     return Part(x, part.shape, target)
+
+
+def summed_up(writer: Writer, part: Part) -> Part:
+    """The same array, its terms added up."""
+    if not part.tiling.terms:
+        return part
+    kind = part.local.shape.element_type
+    wide = partial_type(kind)
+    x = part.local if wide == kind else writer.build.convert(part.local, wide)
+    combine = writer.work.combiner("or" if kind == "pred" else "add", wide)
+    (x,) = writer.all_reduce([x], part.tiling.term_groups, combine)
+    return Part(x if wide == kind else writer.build.convert(x, kind), part.shape, part.tiling.summed)
+
+
+def _in_terms(writer: Writer, part: Part, target: Tiling) -> Part:
+    """Of terms, the first is the array, and all others are zero."""
+    build, x = writer.build, part.local
+    first = build.compare(writer.table(target.terms), writer.zero("s32"), "EQ")
+    zeros = build.broadcast(writer.zero(x.shape.element_type), (), x.shape.dimensions)
+    return Part(build.select(build.broadcast(first, (), x.shape.dimensions), x, zeros), part.shape, target)
 
 
 # ---- finding a way

@@ -12,10 +12,11 @@ from hlotool.ir.attributes import ConvDimensionNumbers
 from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.spmd.axes import Axes, Chosen, Labels
 from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes
-from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
+from hlotool.passes.spmd.partitioner import Partitioner, Rule
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value
 from hlotool.passes.spmd.windowed import passed_on, product_of_tiles
+from hlotool.passes.spmd.writer import partial_type
 
 __all__ = ["RULES"]
 

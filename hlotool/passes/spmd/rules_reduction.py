@@ -11,9 +11,10 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, WindowDimensio
 from hlotool.passes.dynamic.dynamic_values import neutral
 from hlotool.passes.spmd.axes import Axes, Chosen
 from hlotool.passes.spmd.halo import Piece, filled_piece, halo_bytes
-from hlotool.passes.spmd.partitioner import Partitioner, Rule, partial_type
+from hlotool.passes.spmd.partitioner import Partitioner, Rule
 from hlotool.passes.spmd.tiling import Axis, tile_size
 from hlotool.passes.spmd.values import Part, Value, parts_of, rebuilt
+from hlotool.passes.spmd.writer import partial_type
 
 __all__ = ["RULES", "neutral_of"]
 

@@ -39,10 +39,15 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Of an array: one axis for each dimension, and the world of each device."""
+    """Of an array: one axis for each dimension, and the world of each device.
+
+    With `terms`, a number for each device, those that hold the same tile have numbers that add up to it: one of each
+    term in a world, or as many of each.  It is a tiling of values that are not added up yet; no rule sees one.
+    """
 
     axes: tuple[Axis, ...]
     worlds: tuple[int, ...]
+    terms: tuple[int, ...] = ()
 
     @property
     def rank(self) -> int:
@@ -74,6 +79,29 @@ class Tiling:
         gone = set(dimensions)
         whole = _whole(len(self.worlds))
         return Tiling(tuple([whole if d in gone else axis for d, axis in enumerate(self.axes)]), self.worlds)
+
+    @property
+    def summed(self) -> Tiling:
+        """With the terms added up."""
+        return Tiling(self.axes, self.worlds)
+
+    @property
+    def apart(self) -> Tiling:
+        """With a world for each term: what is linear may be done to each of them alone."""
+        count = max(self.terms, default=0) + 1
+        terms = self.terms or (0,) * len(self.worlds)
+        return Tiling(self.axes, tuple([w * count + term for w, term in zip(self.worlds, terms, strict=True)]))
+
+    @property
+    def term_groups(self) -> Groups:
+        """Devices whose terms add up to a tile, in order of the terms."""
+        held = Counter[object]()
+        found: dict[object, list[int]] = {}
+        for device, (world, term) in enumerate(zip(self.worlds, self.terms, strict=True)):
+            key = world, self.place(device)
+            found.setdefault((key, held[key, term]), []).append(device)
+            held[key, term] += 1
+        return tuple([tuple(sorted(group, key=self.terms.__getitem__)) for group in found.values()])
 
     def local(self, shape: Shape) -> Shape:
         """The shape of what a device has of an array."""
@@ -132,15 +160,14 @@ def tiled_by(axes: Sequence[Axis | None], worlds: tuple[int, ...]) -> Tiling:
 def of_sharding(sharding: Sharding, rank: int, devices: int) -> Tiling:
     """The tiling that a sharding of an array says; one device alone (``maximal``) is taken for all of them.
 
-    UnsupportedError where it is about other devices than there are, or says that the array is to be summed up.
+    UnsupportedError where it is about other devices than there are.
     """
     if sharding.kind == "manual":
         return manual(rank, devices)
     if sharding.kind in ("replicated", "maximal", "unknown"):
         return replicated(rank, devices)
-    kinds = [kind for kind, _ in sharding.subgroups]
-    if sharding.kind != "tiled" or "unreduced" in kinds:
-        raise UnsupportedError(f"a partitioner cannot make an array of sharding {sharding.kind} {sharding.subgroups}")
+    if sharding.kind == "unreduced":
+        return Tiling(replicated(rank, devices).axes, (0,) * devices, tuple(range(devices)))
     sizes = (*sharding.tiles, *(size for _, size in sharding.subgroups))
     if sorted(sharding.devices) != list(range(devices)) or prod(sizes) != devices:
         raise UnsupportedError(f"a sharding over {prod(sizes)} devices, where there are {devices}")
@@ -150,20 +177,25 @@ def of_sharding(sharding: Sharding, rank: int, devices: int) -> Tiling:
     where[list(sharding.devices)] = np.arange(devices)
     places = np.unravel_index(where, sizes) if sizes else ()
     worlds = np.zeros(devices, np.int64)
+    terms: tuple[int, ...] = ()
     for (kind, size), numbers in zip(sharding.subgroups, places[rank:], strict=True):
         if kind == "manual":
             worlds = worlds * size + numbers
+        elif kind == "unreduced":
+            terms = tuple(map(int, numbers))
     axes = tuple([Axis(n, tuple(map(int, p))) for n, p in zip(sharding.tiles, places[:rank], strict=True)])
-    return Tiling(axes, tuple(map(int, worlds)))
+    return Tiling(axes, tuple(map(int, worlds)), terms)
 
 
 def sharding_of(tiling: Tiling) -> Sharding:
     """The sharding that says a tiling."""
     devices = range(len(tiling.worlds))
     worlds = len(set(tiling.worlds))
-    copies = len(devices) // prod(tiling.counts) // worlds
-    order = sorted(devices, key=lambda d: (tiling.place(d), tiling.worlds[d], d))
-    return normalised(tiling.counts, [("manual", worlds), ("replicated", copies)], order)
+    terms = tiling.terms or (0,) * len(tiling.worlds)
+    count = len(set(terms))
+    copies = len(devices) // prod(tiling.counts) // worlds // count
+    order = sorted(devices, key=lambda d: (tiling.place(d), tiling.worlds[d], terms[d], d))
+    return normalised(tiling.counts, [("manual", worlds), ("unreduced", count), ("replicated", copies)], order)
 
 
 @lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.passes.spmd.tiling import Axis, Groups, tile_size
 from hlotool.passes.spmd.values import Part
 
-__all__ = ["Work", "Writer"]
+__all__ = ["Work", "Writer", "partial_type"]
 
 
 @dataclass(slots=True)
@@ -227,3 +227,9 @@ class Writer:
         if x.shape.element_type == element_type:
             return x
         return self.build.bitcast_convert(x, array(element_type, x.shape.dimensions))
+
+
+def partial_type(element_type: str) -> str:
+    """The type of partial sums: those of narrow floats are rounded once, after they were combined."""
+    row = ELEMENT_TYPES[element_type]
+    return "f32" if row.is_float and row.bits < 32 else element_type
