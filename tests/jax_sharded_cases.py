@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import io_callback
+from jax.experimental.shard_alike import shard_alike
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
@@ -633,7 +634,7 @@ def sums_that_are_left_open() -> Any:
         opened = P("x", None, unreduced={"y"})
         product = jax.jit(lambda x, y: jnp.einsum("ab,bc->ac", x, y, out_sharding=opened))
         given = product(x, y)
-        linear = jax.jit(lambda z: (z + z, z.T, z.reshape(8, 3, 2), z * jnp.float32(3), z.sum(0), -z))(given)
+        linear = jax.jit(lambda z: (z + z, z.T, z.reshape(8, 3, 2), z.sum(0)))(given)
         region = jax.jit(
             jax.shard_map(lambda x, y: lax.pcast(x @ y, "y", to="unreduced"), out_specs=P("x", unreduced={"y"}))
         )(x, y)
@@ -645,6 +646,25 @@ def sums_that_are_left_open() -> Any:
         closed = [jax.sharding.reshard(one, P("x", None)) for one in (given, region)]
         again = jax.sharding.reshard(closed[0], opened)
     return terms(given), [terms(one) for one in linear], terms(region), slopes, closed, terms(again)
+
+
+def divided(array: Any) -> Any:
+    """An array, and how much of it each device has."""
+    return array, [shard.data.shape for shard in array.addressable_shards]
+
+
+@case
+def what_is_reversed_stays_divided() -> Any:
+    x = put(numbers(4, 8), mesh(2, 4), "x", "y")
+    return divided(x[::-1]), divided(x[:, ::-1]), divided(jnp.flip(x)), divided(jnp.cumsum(x[::-1, ::-1], 0)[::-1])
+
+
+@case
+def values_that_are_to_lie_alike() -> Any:
+    x = put(numbers(8, 2), mesh(2, 2), "x", "y")
+    after = jax.jit(lambda x: shard_alike(x, jnp.arange(16.0).reshape(8, 2))[1])(x)
+    two = jax.jit(lambda x: shard_alike(x @ x.T, jnp.arange(64.0).reshape(8, 8)))(x)
+    return divided(after), [divided(one) for one in two], divided(shard_alike(x, jnp.ones((8, 2)))[1])
 
 
 @case

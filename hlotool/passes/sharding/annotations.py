@@ -45,9 +45,10 @@ class Annotations:
         if one.opcode in ("partition-id", "replica-id"):
             self.hints[self.graph.node(one)] = Sharding("manual")
         if custom_call_target(one) == "xla.sdy.ShardingGroup":
-            number = one.attributes.get("frontend_attributes", {}).get("xla.sdy.sharding_group_id", "")
-            if number.strip('"').isdigit():
-                members = groups.setdefault(("shardy", int(number.strip('"'))), [])
+            written = one.attributes.get("frontend_attributes", {}).get("xla.sdy.sharding_group_id", "")
+            found = re.match(r'"?(\d+)', written)  # as JAX writes it: 0 : i64
+            if found:
+                members = groups.setdefault(("shardy", int(found.group(1))), [])
                 members += [self.graph.node(operand) for operand in one.operands]
         free = self._free if one is self._root else frozenset()
         for number, (node, sharding) in enumerate(zip(self.graph.nodes(one), written_shardings(one), strict=False)):
