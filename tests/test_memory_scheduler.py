@@ -28,3 +28,17 @@ def test_random_programs_keep_their_meaning() -> None:
             assert got.tobytes() == want.tobytes()
         assert peak_bytes(scheduled) <= peak_bytes(module)
     assert changed > 10
+
+
+def test_a_computation_may_be_fused_and_called() -> None:
+    module = parse("""HloModule m
+f {
+ p = f32[4] parameter(0)
+ ROOT r = f32[4] multiply(p, p)
+}
+ENTRY e {
+ p = f32[4] parameter(0)
+ a = f32[4] call(p), to_apply=f
+ ROOT b = f32[4] fusion(a), kind=kLoop, calls=f
+}""")
+    check(optimise(module, "memory-scheduler", strict=True))

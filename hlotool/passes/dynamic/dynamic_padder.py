@@ -325,6 +325,7 @@ class DynamicEntry:
         for parameter in entry.parameters:
             if not parameter.shape.is_static:
                 parameter.shape = _at_border(parameter.shape)
+                parameter.attributes.pop("parameter_replication", None)
                 _follow(parameter)
         entry.root = _result(entry.root)
         for name in ("entry_computation_layout", "input_output_alias", "buffer_donor"):

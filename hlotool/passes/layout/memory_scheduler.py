@@ -34,7 +34,9 @@ class MemoryScheduler:
     def run(self, module: Module, log: DecisionLog) -> bool:
         changed = False
         running = set(fusible_computations(module))
-        fused = {i.attributes["calls"] for computation in running for i in computation.calls if i.opcode == "fusion"}
+        calls = [call for computation in module.callees_first() for call in computation.calls]
+        fused = {call.attributes["calls"] for call in calls if call.opcode == "fusion"}
+        fused -= {callee for call in calls if call.opcode != "fusion" for callee in call.called}
         pure: dict[Computation, bool] = {}
         peaks: dict[Computation, int] = {}
         for computation in module.callees_first():

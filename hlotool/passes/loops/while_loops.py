@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from hlotool.analysis.decisions import DecisionLog
-from hlotool.ir import Computation, Instruction, tuple_shape
+from hlotool.ir import Computation, Instruction, Shape, tuple_shape
 from hlotool.passes.framework.graph import drop_dead, made_from
 from hlotool.passes.framework.rewriter import Rewriter
 from hlotool.passes.simplify.dce import sweep
@@ -120,13 +120,18 @@ def keep_elements(loop: Instruction, kept: Collection[int], log: DecisionLog) ->
     for computation in (body, condition):
         sweep(computation, {}, log, record=False)
         _renumber(computation.parameters[0], place)
-        computation.parameters[0].shape = shape
+        _reshape_state(computation.parameters[0], shape)
     _renumber(loop, place)
     old_state = loop.operands[0]
     loop.set_operands([Rewriter(loop).make("tuple", shape, *(old_state.operands[i] for i in order))])
     drop_dead(old_state)
     loop.shape = shape
     _forget_induction_variable(loop)
+
+
+def _reshape_state(parameter: Instruction, shape: Shape) -> None:
+    parameter.shape = shape
+    parameter.attributes.pop("parameter_replication", None)  # it has a value for each array of the old shape
 
 
 def _renumber(value: Instruction, place: Mapping[int, int]) -> None:
@@ -148,7 +153,7 @@ def append_elements(loop: Instruction, values: Sequence[Instruction]) -> list[In
     body = _body(loop)
     parameter = body.parameters[0]
     for computation in (body, _condition(loop)):
-        computation.parameters[0].shape = shape
+        _reshape_state(computation.parameters[0], shape)
     readers: list[Instruction] = []
     place = parameter
     for offset, value in enumerate(values):
