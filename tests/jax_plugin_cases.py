@@ -24,6 +24,7 @@ import numpy as np
 from jax import lax
 from jax.experimental import io_callback
 from jax.experimental.layout import Format, Layout, with_layout_constraint
+from jax.experimental.scheduling_groups import xla_metadata_call
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
@@ -316,10 +317,23 @@ def one_callback_that_exits() -> None:
 def one_callbacks_of_parts() -> None:
     """On one device, the part is the whole."""
     seen: list[Any] = []
+    PROGRAMS.clear()
     step = jax.jit(lambda x: (jax.debug.callback(lambda v: seen.append(np.array(v)), x, partitioned=True), x + 1)[1])
     same(step(X), X + 1)
     jax.effects_barrier()
     same(seen, [X])
+    assert all(program.compiled for program in PROGRAMS)
+
+
+def one_call_that_stays() -> None:
+    """A function that its user does not want in its caller is one of the compiled program, too, and of gradients."""
+    PROGRAMS.clear()
+    double = xla_metadata_call(lambda x: x * 2, inlineable="false")
+    slope = jax.jit(jax.grad(lambda x: jnp.sin(double(x)).sum()))
+    compiled = slope.lower(X).compile()
+    assert 'inlineable="false"' in compiled.as_text()
+    same(compiled(X), jax.jit(jax.grad(lambda x: jnp.sin(x * 2).sum()))(X))
+    assert all(program.compiled for program in PROGRAMS)
 
 
 def one_nans() -> None:

@@ -26,7 +26,8 @@ class CallInliner:
     much as it has and `max-growth` instructions: calls of calls double it level by level.  So does one that would bring
     its caller above `max-instructions`.  What stays is compiled once, as a function; a fusion becomes a call of it.
 
-    Calls with the entry `keep` among their frontend attributes stay.
+    Calls with the entry `keep` among their frontend attributes stay, and those that say ``inlineable="false"`` there,
+    as XLA has it.
 
     `fusions` says which fusions are calls too: ``none``; ``all``, which undoes what another compiler made, whatever
     library or kernel it had in mind; ``foreign``, those with instructions that no loop fusion may hold.  Of a module
@@ -73,7 +74,8 @@ class _Inliner:
     def inline_into(self, computation: Computation) -> bool:
         changed = False
         for call in computation.calls:
-            if self.keep and self.keep in (call.attributes.get("frontend_attributes") or {}):
+            said = call.attributes.get("frontend_attributes") or {}
+            if (self.keep and self.keep in said) or said.get("inlineable") == "false":
                 continue
             if not (call.opcode == "call" or (call.opcode == "fusion" and self.chosen(call))):
                 continue
