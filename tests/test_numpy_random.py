@@ -235,3 +235,14 @@ def test_edges_of_counts() -> None:
     assert random.poisson(key, 2.0, (0,)).shape == (0,)
     with pytest.raises(ValueError, match=r"test_numpy_random.py:.*parameters of shape \(2,\)"):
         random.poisson(key, [1.0, 2.0], (3,))
+
+
+def test_whole_numbers_that_a_key_cannot_hold_are_parameters_of_distributions() -> None:
+    key = random.key(3)
+    for name, parameters in {
+        "lognormal": (-1, 2), "triangular": (-3, -2, 1), "rayleigh": (2**33,), "wald": (2**33, 1), "pareto": (2**33,),
+        "chisquare": (2**33,), "poisson": (2**33,),
+    }.items():  # fmt: skip
+        draw = getattr(random, name)
+        found = numpy.asarray(draw(key, *parameters, shape=(5,)))
+        numpy.testing.assert_array_equal(found, draw(key, *map(float, parameters), shape=(5,)), err_msg=name)

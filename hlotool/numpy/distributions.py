@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy
@@ -65,10 +66,26 @@ def _uniform(key: Any, shape: tuple[int, ...], dtype: Any = _FLOAT) -> Array:
     return 1 - basic.uniform(key, shape, dtype)
 
 
+def _drawn(*numbers: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """An `operation` of a key and of real `numbers`: whole ones of Python would be of the type of the key, uint32."""
+
+    def decorate(body: Callable[..., Array]) -> Callable[..., Array]:
+        made = operation("key", *numbers)(body)
+
+        @wraps(body)
+        def call(key: Any, *given: Any) -> Array:
+            return made(key, *[float(one) if type(one) is int else one for one in given[: len(numbers)]],
+                        *given[len(numbers) :])  # fmt: skip
+
+        return call
+
+    return decorate
+
+
 # ---- of logarithms, roots and gammas
 
 
-@operation("key", "mean", "sigma")
+@_drawn("mean", "sigma")
 def _lognormal(key: Any, mean: Any, sigma: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     return np.exp(np.astype(mean, dtype) + np.astype(sigma, dtype) * basic.normal(key, shape, dtype))
 
@@ -78,7 +95,7 @@ def lognormal(key: Any, mean: Any = 0.0, sigma: Any = 1.0, shape: Size | None = 
     return _lognormal(key, mean, sigma, _sizes(shape, mean, sigma), _real(dtype))
 
 
-@operation("key", "scale")
+@_drawn("scale")
 def _rayleigh(key: Any, scale: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     return np.astype(scale, dtype) * np.sqrt(-2 * np.log(_uniform(key, shape, dtype)))
 
@@ -88,7 +105,7 @@ def rayleigh(key: Any, scale: Any = 1.0, shape: Size | None = None, dtype: Any =
     return _rayleigh(key, scale, _sizes(shape, scale), _real(dtype))
 
 
-@operation("key", "a")
+@_drawn("a")
 def _weibull(key: Any, a: Any, shape: tuple[int, ...], dtype: DType, what: str) -> Array:
     a, u = np.astype(a, dtype), _uniform(key, shape, dtype)
     if what == "power":
@@ -112,7 +129,7 @@ def power(key: Any, a: Any, shape: Size | None = None, dtype: Any = _FLOAT) -> A
     return _weibull(key, a, _sizes(shape, a), _real(dtype), "power")
 
 
-@operation("key", "left", "mode", "right")
+@_drawn("left", "mode", "right")
 def _triangular(key: Any, left: Any, mode: Any, right: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     low, top, high = (np.astype(one, dtype) for one in (left, mode, right))
     u = basic.uniform(key, shape, dtype)
@@ -128,7 +145,7 @@ def triangular(
     return _triangular(key, left, mode, right, _sizes(shape, left, mode, right), _real(dtype))
 
 
-@operation("key", "df")
+@_drawn("df")
 def _chisquare(key: Any, df: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     return 2 * basic.gamma(key, np.astype(df, dtype) / 2, shape, dtype)
 
@@ -138,7 +155,7 @@ def chisquare(key: Any, df: Any, shape: Size | None = None, dtype: Any = _FLOAT)
     return _chisquare(key, df, _sizes(shape, df), _real(dtype))
 
 
-@operation("key", "df")
+@_drawn("df")
 def _standard_t(key: Any, df: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     keys = basic.split(key)
     df = np.astype(df, dtype)
@@ -150,7 +167,7 @@ def standard_t(key: Any, df: Any, shape: Size | None = None, dtype: Any = _FLOAT
     return _standard_t(key, df, _sizes(shape, df), _real(dtype))
 
 
-@operation("key", "dfnum", "dfden")
+@_drawn("dfnum", "dfden")
 def _f(key: Any, dfnum: Any, dfden: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     keys = basic.split(key)
     one, other = np.astype(dfnum, dtype), np.astype(dfden, dtype)
@@ -162,7 +179,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Size | None = None, dtype: Any = 
     return _f(key, dfnum, dfden, _sizes(shape, dfnum, dfden), _real(dtype))
 
 
-@operation("key", "mean", "scale")
+@_drawn("mean", "scale")
 def _wald(key: Any, mean: Any, scale: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     keys = basic.split(key)
     mean, scale = np.astype(mean, dtype), np.astype(scale, dtype)
@@ -196,7 +213,7 @@ def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Size | None = None
 # ---- whole numbers
 
 
-@operation("key", "p")
+@_drawn("p")
 def _geometric(key: Any, p: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     p = np.astype(p, _FLOAT)
     drawn = np.ceil(np.log(_uniform(key, shape)) / np.log1p(-p))
@@ -236,7 +253,7 @@ def _repeated(
     return found
 
 
-@operation("key", "lam")
+@_drawn("lam")
 def _poisson(key: Any, lam: Any, shape: tuple[int, ...], dtype: DType) -> Array:
     lam = np.broadcast_to(np.astype(lam, _FLOAT), shape)
     keys = basic.split(key)
