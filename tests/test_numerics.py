@@ -268,3 +268,23 @@ def test_the_command_line_has_both(hlotool: Any, tmp_path: Any) -> None:
     assert "1e-39" not in hlotool("run", "flushed.hlo", *tiny, "--flush-denormals").stdout.split("out5")[0]
     done = hlotool("compile", "flushed.hlo", "--flush-denormals", "--excess-precision", "--emit", "llvm")
     assert "ldmxcsr" in done.stdout or "set.fpcr" in done.stdout
+
+
+@pytest.mark.parametrize("cpu", ["host", "x86-64-v2"])
+def test_scales_keep_their_least_number(cpu: str) -> None:
+    """2**-127 of f8e8m0fnu, which has no zero, is subnormal in f32 and bf16; conversions lose it nowhere."""
+    x = np.arange(256, dtype=np.uint8).view(dtype_of("f8e8m0fnu"))
+    kinds = ("f32", "bf16", "f64", "c64", "c128", "pred")
+    lines = [f"v{n} = {kind}[256] convert(x)" for n, kind in enumerate(kinds)]
+    names = ", ".join(f"v{n}" for n in range(len(kinds)))
+    module = hlotool.parse(
+        "ENTRY e {\nx = f8e8m0fnu[256] parameter(0)\n" + "\n".join(lines) + f"\nROOT all = tuple({names})\n}}"
+    )
+    want = [*[np.append(2.0 ** np.arange(-127, 128), np.nan)] * 5, np.ones(256)]
+    for executable in (
+        hlotool.compile(module, cpu=cpu, flush_denormals=True),
+        hlotool.compile(module, "evaluate", flush_denormals=True),
+        hlotool.compile(module, cpu=cpu),
+    ):
+        for kind, got, expected in zip(kinds, executable(x), want, strict=True):
+            np.testing.assert_array_equal(got.astype(complex).real, expected, err_msg=kind)

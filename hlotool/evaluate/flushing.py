@@ -31,7 +31,7 @@ _KEEP = frozenset(
     ]
 )  # fmt: skip
 _KEEP_COMPLEX = _KEEP - {"abs"}
-_EXPONENTS = {"bf16": 8, "f32": 8, "c64": 8, "f64": 11, "c128": 11}
+_EXPONENTS = {"f8e8m0fnu": 8, "bf16": 8, "f32": 8, "c64": 8, "f64": 11, "c128": 11}
 _GROUPS = frozenset(["dot", "elementwise", "linalg", "reduction"])
 
 

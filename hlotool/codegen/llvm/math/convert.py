@@ -20,12 +20,16 @@ from hlotool.ir.types import ELEMENT_TYPES
 
 __all__ = ["bitcast", "convert", "float_to_integer", "reduce_precision", "stochastic"]
 
+_LEAST_SCALE = 0x400000  # the bits of 2**-127 in f32, where it is subnormal: arithmetic may take it for zero
+
 
 def convert(x: Vector, source: str, target: str) -> Vector:
     """`x` of real type `source` as real type `target`: integers wrap, floats round or saturate."""
     if source == target:
         return x
     if target == "pred":
+        if source == "f8e8m0fnu":  # has no zero, and its least number is subnormal in f32, where it may count as one
+            return x.bits().ne(0)
         return x if source == "pred" else x.ne(0)
     if source == "pred":
         if is_integer(target):
@@ -43,7 +47,8 @@ def convert(x: Vector, source: str, target: str) -> Vector:
         return float_to_integer(x, target)
     if compute_element(source) == "float":
         if target == "f64":
-            return x.cast("fpext", "double")
+            wide = x.cast("fpext", "double")
+            return where(x.bits().eq(_LEAST_SCALE), 2.0**-127, wide) if source == "f8e8m0fnu" else wide
         return _narrow(x, target)
     if is_low_precision(target):
         return _narrow(lowprecision.from_double(x), target)
