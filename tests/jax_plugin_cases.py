@@ -222,6 +222,12 @@ def one_linalg() -> None:
     q, r = jnp.linalg.qr(a)
     same(q @ r, a)
     same(jax.scipy.linalg.expm(a * 0), np.eye(5))
+    if jax.__version_info__ >= (0, 10):  # the first that has vectors there
+        d, e = s.diagonal(), s.diagonal(1)
+        w, v = jax.scipy.linalg.eigh_tridiagonal(d, e)
+        band = np.diag(d) + np.diag(e, 1) + np.diag(e, -1)
+        same(w, np.linalg.eigvalsh(band))
+        same(v @ np.diag(w) @ v.T, band)
 
 
 def one_random() -> None:

@@ -380,6 +380,69 @@ def test_gtsv(numbers: Numbers) -> None:
         assert numbers.close(matrix @ x[i], b[i])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("left", "VN")
+def test_no_eigenvalues_where_numbers_are_not_finite(
+    numbers: Numbers, value: float, left: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    a, t = numbers.random(3, 3), numbers.complex
+    a[1, 2] = value
+    values = [(t, (3,))] if numbers.is_complex else [(numbers.real, (3,))] * 2
+    config = codes(compute_left=left, compute_right="V")
+    *_, info = lapack(f"{numbers.kind}geev", [a], [*values, (t, (3, 3)), (t, (3, 3)), ("i4", ())], config)
+    assert info != 0
+    assert capfd.readouterr() == ("", ""), "LAPACK itself complains on stderr"
+
+
+def perturbed(below: Any, diagonal: Any, above: Any, b: Any) -> Any:
+    inputs = [below, diagonal, above, b]
+    call = CustomCall(
+        "tridiagonal_solve_perturbed_ffi", tuple((a.dtype, a.shape) for a in inputs), ((b.dtype, b.shape),), {}
+    )
+    (x,) = run_custom_call(inputs, call)
+    return x
+
+
+def tridiagonal_matrix(below: Any, diagonal: Any, above: Any) -> Any:
+    return np.diag(diagonal) + np.diag(below[1:], -1) + np.diag(above[:-1], 1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_tridiagonal_systems_with_rows_exchanged(numbers: Numbers, size: int) -> None:
+    bands = [numbers.random(3, 2, size) for _ in range(3)]
+    bands[1][0] /= 1000  # so that rows are exchanged
+    b = numbers.random(3, 2, size, 4)
+    x = perturbed(*bands, b)
+    for index in np.ndindex(3, 2):
+        matrix = tridiagonal_matrix(*(band[index] for band in bands))
+        scale = np.linalg.norm(matrix) * np.linalg.norm(x[index])
+        assert np.linalg.norm(matrix @ x[index] - b[index]) < 50 * np.finfo(numbers.dtype).eps * scale
+    assert perturbed(*(band[:, :, :0] for band in bands), b[:, :, :0]).shape == (3, 2, 0, 4)
+
+
+def test_singular_tridiagonal_systems_have_finite_solutions(numbers: Numbers) -> None:
+    """They point where the matrix gives next to nothing, as inverse iteration for eigenvectors wants it."""
+    t, size, limits = numbers.dtype, 8, np.finfo(numbers.dtype)
+    beside, diagonal = np.full(size, -1, t), np.full(size, 2, t)
+    diagonal[[0, -1]] = 1  # rows and columns sum to zero
+    x = perturbed(beside, diagonal, beside, numbers.random(size, 1))[:, 0]
+    assert np.isfinite(x).all()
+    assert np.abs(x).max() > 1000
+    assert np.ptp(np.abs(x)) < 0.01 * np.abs(x).max()
+    none = np.zeros(size, t)
+    assert np.isfinite(perturbed(none, none, none, np.ones((size, 2), t))).all()
+    tiny = perturbed(none, np.full(size, 1e-30, t), none, np.ones((size, 1), t))
+    assert np.allclose(tiny, 1e30, rtol=10 * limits.eps, atol=0)  # nothing overflows here: the numbers are as they were
+    apart = perturbed(none, np.array([np.nan] + [1] * 7, t), none, np.ones((size, 1), t))
+    assert np.isnan(apart[0]).all()
+    assert (apart[1:] == 1).all()
+
+
+def test_operands_of_tridiagonal_systems_are_checked() -> None:
+    with pytest.raises(ExecutionError, match="expected three of"):
+        perturbed(*[np.ones((2, 3), F4)] * 3, np.ones((3, 2), F4))
+
+
 @pytest.mark.parametrize(("layout", "refused"), [("{0,1}", False), ("{1,0}", True)])
 def test_lapack_has_matrices_by_columns(layout: str, refused: bool) -> None:
     text = f"""

@@ -16,6 +16,7 @@ from hlotool.evaluate.backend_config import parse_backend_config
 from hlotool.evaluate.custom_call import Array, CustomCall, Handler, Leaf
 from hlotool.evaluate.lapack import lapack_handler, lies_by_columns
 from hlotool.evaluate.lapack_before_ffi import handler_before_ffi
+from hlotool.evaluate.tridiagonal import solve_perturbed
 from hlotool.evaluate.values import Value, leaves_of, value_from_leaves
 from hlotool.evaluate.xla_calls import XLA_CALLS, check_form
 from hlotool.ir import (
@@ -43,6 +44,7 @@ Apply: TypeAlias = Callable[[Computation, Sequence[Value]], Value]
 """A computation and its arguments to the value of its root."""
 
 _handlers: dict[str, Handler] = {}
+_OF_JAX: dict[str, Handler] = {"tridiagonal_solve_perturbed_ffi": solve_perturbed}
 
 
 def register_custom_call(target: str, handler: Handler, *, replace: bool = False) -> None:
@@ -73,7 +75,7 @@ def custom_call_handler(target: str, name: str = "") -> Handler:
     if handler is None:
         handler = XLA_CALLS.get(target)
     if handler is None:
-        handler = lapack_handler(target) or handler_before_ffi(target)
+        handler = lapack_handler(target) or handler_before_ffi(target) or _OF_JAX.get(target)
     if handler is None:
         raise UnsupportedError(
             f"{name}: " * bool(name) + f"custom-call target {target!r} has no handler; "

@@ -280,6 +280,8 @@ def _geev(lapack: Routines, a: Array) -> tuple[Any, ...]:
     left, right = (lapack.option(name, "VN") == "V" for name in ("compute_left", "compute_right"))
     if not left:
         return _geev_of_numpy(lapack, a, right)
+    if not np.isfinite(a).all():  # LAPACK refuses it, and says so in four lines on stderr
+        return _no_geev(lapack)
     _need_scipy(lapack.call.target)
     *values, vl, vr, info = lapack.geev(a, compute_vl=left, compute_vr=right)
     if not lapack.is_complex:
@@ -292,9 +294,14 @@ def _geev_of_numpy(lapack: Routines, a: Array, vectors: bool) -> tuple[Any, ...]
     try:
         values, right = np.linalg.eig(a) if vectors else (np.linalg.eigvals(a), 0)
     except np.linalg.LinAlgError:
-        return (*(0,) * (1 if lapack.is_complex else 2), 0, 0, 1)
+        return _no_geev(lapack)
     parts = (values,) if lapack.is_complex else (np.real(values), np.imag(values))
     return (*parts, 0, right, 0)
+
+
+def _no_geev(lapack: Routines) -> tuple[Any, ...]:
+    """What says by its info that there are no eigenvalues."""
+    return (*(0,) * (1 if lapack.is_complex else 2), 0, 0, 1)
 
 
 def _paired(vectors: Array, imaginary: Array) -> Array:
