@@ -21,9 +21,9 @@ from hlotool.text.stablehlo.scope import (
 )
 from hlotool.text.stablehlo.tree import Number, Operation
 
-_WHOLE = ("pred", "signed", "unsigned")
-
 __all__ = ["gather_attributes", "largest_along_last"]
+
+_WHOLE = ("pred", "signed", "unsigned")
 
 
 def _halves(scope: Scope, operation: Operation, region: int = 0) -> tuple[list[Instruction], list[Instruction]]:
