@@ -88,8 +88,8 @@ def _nothing(instruction: Instruction, operands: Operands) -> list[AnyArray]:
 
 
 def _started(rule: Rule) -> Rule:
-    """(operands, results, context...), single ones bare: the work is done at once.  Of operands of which some say where
-    the others go there is the first."""
+    """(operands, results, context...), single ones bare: the work is done at once.  The in-place form gives its input
+    alone, without the operands that say what goes where."""
 
     def start(instruction: Instruction, operands: Operands, context: Context) -> Value:
         result = rule(instruction, operands, context)

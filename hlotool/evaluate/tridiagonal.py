@@ -18,8 +18,8 @@ def solve_perturbed(inputs: tuple[Array, ...], call: CustomCall) -> tuple[Array,
     """X of A X = B from the diagonals of A below, on and above its own, [..., m] each, and B, [..., m, n].
 
     Elimination with rows exchanged.  A pivot that is zero, or by which a division would overflow, is moved away from
-    zero by the rounding error of the largest number in U, or a multiple of it: X is finite and points where the
-    matrix is nearly singular.
+    zero by the rounding error of the largest number in U, or a multiple of it: X is finite, and
+    large in the directions in which the matrix is nearly singular.
     """
     if len(inputs) != 4 or inputs[3].ndim < 2 or any(a.shape != inputs[3].shape[:-1] for a in inputs[:3]):
         shapes = ", ".join(str(list(array.shape)) for array in inputs)

@@ -63,9 +63,11 @@ def check(opcode: str, shape: Shape, operands: Sequence[Shape], attributes: Mapp
     if arity is not None:
         require_count(opcode, operands, arity, arity)
     if opcode == "parameter":  # it has the shape that it says
-        replicated, count = attributes.get("parameter_replication"), len(list(shape.leaves()))
-        message = f"parameter_replication has {len(replicated or ())} values, {shape} has {count} arrays"
-        require(replicated is None or len(replicated) == count, message, "attribute:parameter_replication")
+        replicated = attributes.get("parameter_replication")
+        if replicated is not None:
+            count = len(list(shape.leaves()))
+            message = f"parameter_replication has {len(replicated)} values, {shape} has {count} arrays"
+            require(len(replicated) == count, message, "attribute:parameter_replication")
         return
     own = WRITTEN.get(opcode) or (None if opcode in ELEMENTWISE else _checks().get(opcode))
     if own is not None:

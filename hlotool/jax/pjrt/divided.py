@@ -148,7 +148,7 @@ def _settled(sharding: Sharding, free: bool, shape: Shape, meshes: Sequence[Mesh
 
 def _turned(sharding: Sharding, dimensions: Sequence[int]) -> Sharding:
     """The same tiles, counted from the other end along these dimensions."""
-    devices = np.flip(np.reshape(sharding.devices, sharding.grid), tuple(dimensions))
+    devices = np.flip(sharding.array(), tuple(dimensions))
     return replace(sharding, devices=tuple(devices.ravel().tolist()))
 
 

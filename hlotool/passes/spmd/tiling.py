@@ -41,8 +41,9 @@ class Axis:
 class Tiling:
     """Of an array: one axis for each dimension, and the world of each device.
 
-    With `terms`, a number for each device, those that hold the same tile have numbers that add up to it: one of each
-    term in a world, or as many of each.  It is a tiling of values that are not added up yet; no rule sees one.
+    With `terms` the array is unreduced: devices that hold the same tile hold terms of a sum, and the tile is what they
+    add up to.  `terms` has for each device the number of its term; in a world, each term is there equally often.  Rules
+    see arrays that are added up.
     """
 
     axes: tuple[Axis, ...]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hlotool.ir import Computation, Instruction, Literal, Shape, tuple_shape
-from hlotool.text.stablehlo.scope import Refusal, Scope, fits, number, stored, text_of
+from hlotool.text.stablehlo.scope import Refusal, Scope, fits, may_say_sizes, number, stored, text_of
 from hlotool.text.stablehlo.tree import Block, Operation, Value, attribute_text
 
 __all__: list[str] = []
@@ -150,19 +150,19 @@ def _sizes(scope: Scope, operands: Sequence[Instruction]) -> list[Literal | None
     if not scope.program.has_open_sizes:
         return []
     return [
-        one.literal if one.opcode == "constant" and not one.shape.rank and one.shape.element_type[0] in "sup" else None
+        one.literal if one.opcode == "constant" and not one.shape.rank and may_say_sizes(one.shape) else None
         for one in operands
     ]
 
 
 def _told(scope: Scope, computation: Computation, count: int) -> list[Instruction] | None:
-    """The results of a function that are sizes which it found, without a call; None where some are not."""
+    """The results of a function as constants, where all of them are known sizes and no call is needed; else None."""
     if not scope.program.has_open_sizes or not count:
         return None
     root = computation.root
     results = [root] if root.opcode != "tuple" else list(root.operands)
     if len(results) != count or any(
-        one.opcode != "constant" or one.shape.element_type[0] not in "sup" for one in results
+        one.opcode != "constant" or not may_say_sizes(one.shape) for one in results
     ):
         return None
     return [scope.builder.constant(one.literal) for one in results]

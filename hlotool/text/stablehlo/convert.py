@@ -26,7 +26,7 @@ from hlotool.text.lexer import NAME
 from hlotool.text.stablehlo.dynamism import FOLDABLE, folded
 from hlotool.text.stablehlo.operations import OPERATIONS, near
 from hlotool.text.stablehlo.quantised import through_floats
-from hlotool.text.stablehlo.scope import Refusal, Scope, Unknown, fits, kept, known_shape, stored
+from hlotool.text.stablehlo.scope import Refusal, Scope, Unknown, fits, kept, known_shape, may_say_sizes, stored
 from hlotool.text.stablehlo.sharding import Mesh, mesh_of, tiles_of
 from hlotool.text.stablehlo.tree import Block, FunctionType, Mark, Number, Operation, QuantisedShape, attribute_text
 
@@ -166,8 +166,7 @@ class Program:
             not self.has_open_sizes
             or instruction.opcode not in FOLDABLE
             or instruction.opcode in _KNOWN
-            or not shape.is_array
-            or shape.element_type[0] not in "sup"
+            or not may_say_sizes(shape)
             or any(one.opcode not in _KNOWN for one in instruction.operands if instruction.opcode != _SIZE)
         ):
             return instruction

@@ -24,7 +24,7 @@ _MOST = 1 << 20  # devices
 def groups_along(functions: Mapping[str, Operation], mark: Mark) -> ReplicaGroups:
     """The devices that differ along the axes alone are a group, in the order of the axes.
 
-    Parts of axes, ``(2)3``, are the 3 after the first 2 of the axis.  `functions` are those that meshes are written at.
+    Parts of axes, ``(2)3``, are the 3 after the first 2 of the axis.  A mesh may be an attribute of one of `functions`.
     """
     fields = mark.value if isinstance(mark.value, dict) else {}
     sizes, devices = _mesh(functions, fields.get("mesh"))

@@ -9,6 +9,7 @@ from hlotool.ir import ELEMENT_TYPES, Instruction, Shape, Window, array
 from hlotool.text.stablehlo.contractions import pairs, window_of
 from hlotool.text.stablehlo.elementwise import result
 from hlotool.text.stablehlo.scope import (
+    WHOLE,
     Refusal,
     Scope,
     dictionary,
@@ -22,8 +23,6 @@ from hlotool.text.stablehlo.scope import (
 from hlotool.text.stablehlo.tree import Number, Operation
 
 __all__ = ["gather_attributes", "largest_along_last"]
-
-_WHOLE = ("pred", "signed", "unsigned")
 
 
 def _halves(scope: Scope, operation: Operation, region: int = 0) -> tuple[list[Instruction], list[Instruction]]:
@@ -48,7 +47,7 @@ def _as(scope: Scope, one: Instruction, kind: str) -> Instruction:
     if own == kind:
         return one
     before, after = ELEMENT_TYPES[own], ELEMENT_TYPES[kind]
-    together = before.kind == after.kind or (before.kind in _WHOLE and after.is_integer)
+    together = before.kind == after.kind or (before.kind in WHOLE and after.is_integer)
     if not together or (before.bits > after.bits and (own, kind) != ("f64", "f32")):  # which StableHLO lets pass
         raise Refusal(f"the region works on {kind}, which {own} is not promoted to")
     return scope.builder.convert(one, kind)

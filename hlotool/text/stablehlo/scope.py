@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hlotool.ir import UNBOUNDED, Computation, Instruction, Literal, Shape, UnsupportedError, Verbatim
+from hlotool.ir import ELEMENT_TYPES, UNBOUNDED, Computation, Instruction, Literal, Shape, UnsupportedError, Verbatim
 from hlotool.ir.builder import Builder
 from hlotool.ir.shape import token
 from hlotool.ir.shape_inference import ShapeError, infer
@@ -15,9 +15,13 @@ Program: TypeAlias = Any
 """`hlotool.text.stablehlo.convert.Program`, which imports this file."""
 
 __all__ = [
-    "Refusal", "Scope", "attribute", "dictionary", "flag", "integers", "known_shape", "number", "numbers_of", "real",
-    "stored", "text_of", "word",
+    "WHOLE", "Refusal", "Scope", "attribute", "dictionary", "fits", "flag", "integers", "known_shape", "may_say_sizes",
+    "number", "numbers_of", "real", "stored", "text_of", "word",
 ]  # fmt: skip
+
+
+WHOLE = ("pred", "signed", "unsigned")
+"""The kinds of element types that hold whole numbers."""
 
 
 class Refusal(Exception):  # noqa: N818 - a control-flow signal that never leaves this package
@@ -167,6 +171,11 @@ def stored(shape: Shape | None) -> Shape:
     if shape.elements:
         return Shape("tuple", elements=tuple(map(stored, shape.elements)))
     return shape
+
+
+def may_say_sizes(shape: Shape) -> bool:
+    """Whether a value is of integers or booleans, which sizes are computed with."""
+    return shape.is_array and ELEMENT_TYPES[shape.element_type].kind in WHOLE
 
 
 def fits(written: Shape, made: Shape) -> bool:
