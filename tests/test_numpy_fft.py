@@ -50,6 +50,17 @@ def test_several_axes(norm: str) -> None:
         check(name, a, norm=norm)
 
 
+def test_lengths_are_those_of_the_array_that_is_given() -> None:
+    a = draw((4, 6, 5), "f8")
+    for name in ("fftn", "ifftn", "rfftn", "irfftn"):
+        check(name, a, s=(5, -1), axes=(0, 1))
+        check(name, a, s=(-1, 7), axes=(-1, -2))
+        check(name, a, axes=(1, 1))
+    for name in ("fftn", "ifftn"):
+        assert numpy.array_equal(getattr(fft, name)(a, axes=()), a)
+        assert numpy.asarray(getattr(fft, name)(2.0)).dtype == numpy.complex128
+
+
 def test_frequencies_and_shifts() -> None:
     a = draw((4, 5), "f8")
     for axes in (None, 0, (0, 1)):
@@ -71,9 +82,10 @@ def test_bad_use_is_told() -> None:
     calls = (
         lambda: fft.rfft(a), lambda: fft.fft(a, norm="other"), lambda: fft.fft(a, n=0), lambda: fft.fft(a, axis=1),
         lambda: fft.fftn(a, s=(2, 2)), lambda: fft.irfftn(a, s=(2, 2)), lambda: fft.fftfreq(3, device="gpu"),
-        lambda: fft.rfftfreq(3, device="gpu"),
+        lambda: fft.rfftfreq(3, device="gpu"), lambda: fft.fft(a, n=2.5), lambda: fft.fftfreq(2.5),
+        lambda: fft.rfftn(a.real, axes=()),
     )  # fmt: skip
     for call in calls:
-        says = r"real numbers|norm 'other'|one element|out of bounds|2 lengths|device"
+        says = r"real numbers|norm 'other'|one element|out of bounds|2 lengths|device|whole number|one axis"
         with pytest.raises((TypeError, ValueError), match=says):
             call()

@@ -80,7 +80,7 @@ def ifftn(x: Any, /, s: Axes | None = None, axes: Axes | None = None, norm: str 
 @operation("x")
 def rfftn(x: Any, /, s: Axes | None = None, axes: Axes | None = None, norm: str = "backward") -> Array:
     """The transform of real numbers along several axes: the first half along the last of them."""
-    *rest, (axis, length) = _plan(x, s, axes)
+    *rest, (axis, length) = _plan(x, s, axes, some=True)
     half = _along(_real("rfftn", x), "RFFT", length, axis, norm)
     return _along_all(half, "FFT", rest, norm)
 
@@ -88,7 +88,7 @@ def rfftn(x: Any, /, s: Axes | None = None, axes: Axes | None = None, norm: str 
 @operation("x")
 def irfftn(x: Any, /, s: Axes | None = None, axes: Axes | None = None, norm: str = "backward") -> Array:
     """The inverse of `rfftn`."""
-    *rest, (axis, length) = _plan(x, s, axes)
+    *rest, (axis, length) = _plan(x, s, axes, some=True)
     return _along(_along_all(_complex(x), "IFFT", rest, norm), "IRFFT", length if s is not None else None, axis, norm)
 
 
@@ -125,10 +125,17 @@ def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
 
 
 def _count(n: int) -> int:
-    count = operator.index(n)
+    count = _whole(n)
     if count < 1:
         raise value_error(f"a transform has one element at least, not {count}")
     return count
+
+
+def _whole(n: Any) -> int:
+    try:
+        return operator.index(n)
+    except TypeError as error:
+        raise type_error(f"the length {n!r} is no whole number") from error
 
 
 def _frequencies(values: Any, dtype: Any) -> Array:
@@ -179,23 +186,23 @@ def _known(norm: str | None) -> str:
     return found
 
 
-def _plan(x: Any, s: Axes | None, axes: Axes | None) -> list[tuple[int, int | None]]:
-    """Axes and lengths."""
+def _plan(x: Any, s: Axes | None, axes: Axes | None, some: bool = False) -> list[tuple[int, int]]:
+    """Axes and lengths, of which -1 is that of the array; `some`: one axis at least."""
     if axes is None:
         if s is not None and len(s) > x.ndim:
             raise value_error(f"s has {len(s)} lengths for an array of {x.ndim} dimensions")
         chosen = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     else:
         chosen = [as_axis(one, x.ndim) for one in axes]  # type: ignore[assignment]  # a list serves as well
-    lengths: Sequence[int | None] = [None] * len(chosen) if s is None else [None if one == -1 else one for one in s]
-    if len(lengths) != len(chosen):
-        raise value_error(f"s has {len(lengths)} lengths for {len(chosen)} axes")
-    if not chosen:
-        raise value_error("a transform needs one axis at least")
-    return list(zip(chosen, lengths, strict=True))
+    given = [-1] * len(chosen) if s is None else list(s)
+    if len(given) != len(chosen):
+        raise value_error(f"s has {len(given)} lengths for {len(chosen)} axes")
+    if some and not chosen:
+        raise value_error("a transform of real numbers needs one axis at least")
+    return [(axis, x.shape[axis] if one == -1 else one) for axis, one in zip(chosen, given, strict=True)]
 
 
-def _along_all(a: Array, kind: str, plan: Sequence[tuple[int, int | None]], norm: str) -> Array:
+def _along_all(a: Array, kind: str, plan: Sequence[tuple[int, int]], norm: str) -> Array:
     for axis, length in reversed(plan):
         a = _along(a, kind, length, axis, norm)
     return a
@@ -206,7 +213,7 @@ def _along(a: Array, kind: str, n: int | None, axis: int, norm: str) -> Array:
     scaling = _known(norm)
     axis = as_axis(axis, a.ndim)
     own = a.shape[axis]
-    length = operator.index(n) if n is not None else 2 * (own - 1) if kind == "IRFFT" else own
+    length = _whole(n) if n is not None else 2 * (own - 1) if kind == "IRFFT" else own
     if length < 1:
         raise value_error(f"a transform has one element at least, not {length}")
     last = np.moveaxis(a, axis, -1)
