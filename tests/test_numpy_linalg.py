@@ -260,6 +260,7 @@ def test_what_is_no_square_matrix_is_a_linear_algebra_error_as_well() -> None:
         lambda m: m.linalg.inv(wide), lambda m: m.linalg.det(wide), lambda m: m.linalg.solve(wide, vector),
         lambda m: m.linalg.cholesky(vector), lambda m: m.linalg.eigh(wide), lambda m: m.linalg.svd(vector),
         lambda m: m.linalg.matrix_power(wide, 2), lambda m: m.linalg.matrix_power(wide.astype(int), 2),
+        lambda m: m.linalg.cond(numpy.ones((0, 0)), 1),
     ):  # fmt: skip
         for module in (numpy, np):
             with pytest.raises(numpy.linalg.LinAlgError):
@@ -286,3 +287,25 @@ def test_bounds_for_singular_values_are_real_numbers(dtype: str) -> None:
     numpy.testing.assert_allclose(linalg.pinv(a, rtol=0.4), numpy.linalg.pinv(a, rcond=0.4), atol=1e-6)
     found = linalg.lstsq(a, numpy.ones(3, a.dtype), rcond=0.4)
     numpy.testing.assert_allclose(found[0], numpy.linalg.lstsq(a, numpy.ones(3, a.dtype), rcond=0.4)[0], atol=1e-6)
+
+
+def test_bad_use_is_told_at_the_line_of_the_program() -> None:
+    a = numpy.ones((2, 3, 3))
+    for call, says in (
+        (lambda: linalg.solve(a, numpy.ones((4, 3, 2))), "do not fit together"),
+        (lambda: linalg.solve_triangular(a, numpy.ones((3, 3, 2))), "do not fit together"),
+        (lambda: linalg.solve_triangular(a, numpy.ones((4, 2))), "3 unknowns, 4 equations"),
+        (lambda: linalg.norm(a, ord="fro", axis=0), "no norm of vectors"),
+        (lambda: linalg.vector_norm(a, ord="nuc"), "no norm of vectors"),
+        (lambda: linalg.vector_norm(a, axis=1.5), "no whole number"),
+        (lambda: linalg.matrix_power(a, 1.5), "no whole number"),
+        (lambda: np.matvec(a[0, 0], a[0, 0]), "matvec needs matrices"),
+        (lambda: np.vecmat(a[0], a[0, 0]), "vecmat needs matrices"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=rf"test_numpy_linalg.py:\d+: .*{says}"):
+            call()
+
+
+def test_singular_values_of_hermitian_matrices() -> None:
+    a = hermitian((2, 5, 5), "c16")
+    numpy.testing.assert_allclose(linalg.svd(a, hermitian=True)[1], numpy.linalg.svd(a, hermitian=True)[1])

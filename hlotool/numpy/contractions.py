@@ -103,12 +103,19 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 def matvec(x1: Any, x2: Any, /) -> Array:
     """Products of matrices and vectors."""
-    return matmul(x1, _array(x2)[..., None])[..., 0]
+    return matmul(_matrix("matvec", x1), _array(x2)[..., None])[..., 0]
 
 
 def vecmat(x1: Any, x2: Any, /) -> Array:
     """Products of conjugate vectors and matrices."""
-    return matmul(conj(_array(x1))[..., None, :], x2)[..., 0, :]
+    return matmul(conj(_array(x1))[..., None, :], _matrix("vecmat", x2))[..., 0, :]
+
+
+def _matrix(name: str, value: Any) -> Array:
+    found = _array(value)
+    if found.ndim < 2:
+        raise value_error(f"{name} needs matrices, not an array of shape {found.shape}")
+    return found
 
 
 def _array(value: Any) -> Array:

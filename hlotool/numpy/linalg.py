@@ -20,14 +20,14 @@ from hlotool.ir import array, tuple_shape
 from hlotool.ir.shape import Layout
 from hlotool.numpy import standard as np
 from hlotool.numpy.array import Array
-from hlotool.numpy.axes import as_axis
+from hlotool.numpy.axes import as_axis, reduced_axes
 from hlotool.numpy.contractions import matmul, tensordot, vecdot
 from hlotool.numpy.contractions import outer as outer_of_all
 from hlotool.numpy.creation import diagonal_of
 from hlotool.numpy.decompositions import lu
 from hlotool.numpy.decompositions import qr as decompose
 from hlotool.numpy.dtypes import DType, hlo_type, kind_of
-from hlotool.numpy.errors import matrix_error, value_error
+from hlotool.numpy.errors import matrix_error, type_error, value_error
 from hlotool.numpy.manipulation import matrix_transpose
 from hlotool.numpy.operation import as_arrays, convert, operation
 from hlotool.numpy.products import adjoint, factor, swap, triangular_solve
@@ -125,8 +125,13 @@ def eigvals(x: Any, /) -> Array:
     return convert(_general_eigen(a, vectors=False)[0], _complex(narrow))
 
 
-def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True) -> SVDResult | Array:
-    """U, singular values in descending order, and V^H; without `compute_uv` (NumPy's) the singular values alone."""
+def svd(
+    x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> SVDResult | Array:
+    """U, singular values in descending order, and V^H; without `compute_uv` (NumPy's) the singular values alone.
+
+    Of matrices that are `hermitian` they are computed in the same way.
+    """
     return _svd(x, full_matrices) if compute_uv else svdvals(x)
 
 
@@ -161,7 +166,7 @@ def solve(x1: Any, x2: Any, /) -> Array:
 
 
 def _solved(a: Array, b: Array) -> Array:
-    lead = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    lead = _lead(a, b)
     b = np.broadcast_to(b, (*lead, *b.shape[-2:]))
     if not b.size:
         return b
@@ -173,12 +178,23 @@ def _solved(a: Array, b: Array) -> Array:
     return triangular_solve(factors, half, lower=False)
 
 
+def _lead(a: Array, b: Array) -> tuple[int, ...]:
+    """The dimensions of two stacks of matrices together."""
+    try:
+        return numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError as error:
+        raise value_error(f"stacks of matrices of shapes {a.shape} and {b.shape} do not fit together") from error
+
+
 @operation("a", "b")
 def solve_triangular(a: Any, b: Any, /, *, lower: bool = False, unit_diagonal: bool = False) -> Array:
     """x with a x = b, of `a` one triangle."""
     vector = getattr(b, "ndim", 0) == 1
     (one, other), narrow = _matrices("solve_triangular", a, b[:, None] if vector else b, square=True)
-    lead = numpy.broadcast_shapes(one.shape[:-2], other.shape[:-2])
+    if one.shape[-1] != other.shape[-2]:
+        raise value_error(f"solve_triangular of {a.shape} and {b.shape}: "
+                          f"{one.shape[-1]} unknowns, {other.shape[-2]} equations")
+    lead = _lead(one, other)
     one, other = (np.broadcast_to(each, (*lead, *each.shape[-2:])) for each in (one, other))
     found = convert(triangular_solve(one, other, lower=lower, unit_diagonal=unit_diagonal), narrow)
     return found[..., 0] if vector else found
@@ -307,7 +323,10 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
 @operation("x")
 def matrix_power(x: Any, n: int, /) -> Array:
     """`x` times itself, `n` times; of a negative `n`, its inverse."""
-    n = operator.index(n)
+    try:
+        n = operator.index(n)
+    except TypeError as error:
+        raise type_error(f"the exponent {n!r} of matrix_power is no whole number") from error
     if n < 0 or kind_of(x.dtype) in ("float", "complex"):
         (a,), narrow = _matrices("matrix_power", x, square=True)
     else:
@@ -413,7 +432,7 @@ def vector_norm(
 ) -> Array:
     """(sum |x|^ord)^(1/ord); the largest or least |x| for infinite `ord`, for 0 the count of what is not zero."""
     (a,), narrow = _inexact(x)
-    axes = tuple(range(a.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = reduced_axes(axis, a.ndim)
     size = np.abs(a)
     if ord == math.inf:
         found = np.max(size, axis=axes, keepdims=keepdims, initial=0)
@@ -426,6 +445,8 @@ def vector_norm(
     elif ord == 2:
         squares = size * size if kind_of(a.dtype) != "complex" else np.real(a) ** 2 + np.imag(a) ** 2
         found = np.sqrt(np.sum(squares, axis=axes, keepdims=keepdims))
+    elif isinstance(ord, str):
+        raise value_error(f"ord {ord!r} is no norm of vectors", "use a number, or np.inf")
     else:
         found = np.sum(size ** float(ord), axis=axes, keepdims=keepdims) ** (1 / float(ord))
     return convert(found, _real(narrow))
@@ -458,7 +479,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         if x.ndim not in (1, 2):
             raise value_error("norm with ord takes a vector or a matrix, or an axis")
         axis = tuple(range(x.ndim))
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     if len(axes) == 1:
         return vector_norm(x, axis=axes[0], keepdims=keepdims, ord=2 if ord is None else ord)
     if len(axes) != 2:
@@ -472,6 +493,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 def cond(x: Any, p: Any = None) -> Array:
     """The condition number: the largest singular value by the least, or norm(x, p) norm(inv(x), p)."""
     (a,), narrow = _matrices("cond", x)
+    if not a.shape[-1] * a.shape[-2]:
+        raise matrix_error(f"cond of no elements: matrices of shape {a.shape[-2:]}")
     if p in (None, 2, -2):
         s = _singular(a, "N")[1]
         ratio = s[..., 0] / s[..., -1] if p != -2 else s[..., -1] / s[..., 0]
