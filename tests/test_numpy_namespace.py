@@ -261,3 +261,15 @@ def test_what_does_not_fit_is_refused_with_the_place(function: Callable[[], Any]
     with pytest.raises((TypeError, ValueError), match=says) as caught:
         function()
     assert "test_numpy_namespace.py:" in str(caught.value)
+
+
+def test_what_a_traced_function_cannot_do_is_said_where_libraries_ask() -> None:
+    asked: list[Any] = []
+
+    def function(x: Any) -> Any:
+        asked.append(x.__array_namespace__().__array_namespace_info__().capabilities())
+        return x
+
+    hlotool.jit(function)(X)
+    assert [(one["boolean indexing"], one["data-dependent shapes"]) for one in asked] == [(False, False)]
+    assert np.__array_namespace_info__().capabilities()["boolean indexing"] is True

@@ -28,7 +28,7 @@ from hlotool.lazy_dataclass import dataclass
 from hlotool.numpy.array import Array, concrete
 from hlotool.numpy.dtypes import DType, common_type, kind_of, promote, resolve
 from hlotool.numpy.errors import value_error
-from hlotool.numpy.trace import is_scalar
+from hlotool.numpy.trace import STATE, is_scalar
 
 __all__ = [
     "__array_api_version__", "__array_namespace_info__", "bfloat16", "bool", "bool_", "can_cast", "complex64",
@@ -153,7 +153,9 @@ class _Info:
     """What the standard asks of a namespace: see `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+        """Within a traced function values are not known, and shapes cannot depend on them: libraries ask before."""
+        known = STATE.trace is None
+        return {"boolean indexing": known, "data-dependent shapes": known, "max dimensions": 64}
 
     def default_device(self) -> str:
         return "cpu"
