@@ -131,6 +131,8 @@ def shapes() -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     yield "dsplit", (A, 2), {}
     yield "diagflat", (C, 1), {}
     yield "cross", (A[..., :3], A[..., 1:]), {}
+    yield "cross", (A, A + 1), {"axis": 0}
+    yield "cross", (A, numpy.moveaxis(A, 0, 2) - 1), {"axisa": 0, "axisb": 2, "axisc": 1}
 
 
 def counts() -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
@@ -183,7 +185,7 @@ def test_bad_use_is_told() -> None:
         lambda: np.pad(A, -1), lambda: np.pad(A, 1, "other"), lambda: np.convolve(A, A),
         lambda: np.quantile(A, 0.5, method="x"),
         lambda: np.bincount(numpy.array([-1])), lambda: np.digitize(A, numpy.array([0.0, 2, 1])),
-        lambda: np.histogram(A, "auto"), lambda: np.gradient(A, 1.0, 2.0),
+        lambda: np.histogram(A, "other"), lambda: np.gradient(A, 1.0, 2.0),
     ):  # fmt: skip
         with pytest.raises((TypeError, ValueError)) as caught:
             call()

@@ -6,10 +6,12 @@ import math
 import operator
 from typing import Any
 
+import numpy
+
 from hlotool.numpy.array import Array
 from hlotool.numpy.errors import axis_error, type_error, value_error
 
-__all__ = ["as_axes", "as_axis", "target_shape"]
+__all__ = ["as_axes", "as_axis", "reduced_axes", "target_shape"]
 
 
 def as_axis(axis: Any, ndim: int, what: str = "axis") -> int:
@@ -35,6 +37,15 @@ def as_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if len(set(axes)) < len(axes):
         raise value_error(f"axes {tuple(given)} name a dimension twice")
     return tuple(axes)
+
+
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The dimensions that a reduction is over.  As in NumPy, a single number has an axis 0, which is none."""
+    return () if not ndim and _is_first(axis) else as_axes(axis, ndim)
+
+
+def _is_first(axis: Any) -> bool:
+    return isinstance(axis, (int, numpy.integer)) and axis in (0, -1)
 
 
 def target_shape(shape: tuple[int, ...], size: int) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from hlotool.numpy import linalg
 from hlotool.numpy import standard as np
 from hlotool.numpy.array import Array
 from hlotool.numpy.axes import as_axes, as_axis
@@ -18,12 +19,23 @@ from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, convert, operation
 from hlotool.numpy.products import conjugate
 
-__all__ = ["convolve", "correlate", "ediff1d", "gradient", "i0", "interp", "trapezoid", "unwrap"]
+__all__ = ["convolve", "correlate", "cross", "ediff1d", "gradient", "i0", "interp", "trapezoid", "unwrap"]
 
 
 def _float(x: Any) -> Array:
     (a,) = as_arrays(x)
     return a if kind_of(a.dtype) in ("float", "complex") else convert(a, numpy.dtype(numpy.float64))
+
+
+@operation("x1", "x2")
+def cross(
+    x1: Any, x2: Any, /, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Array:
+    """The cross product of vectors of 3 elements; each array has its own axis, and the result, or all one `axis`."""
+    first, second, last = (axisa, axisb, axisc) if axis is None else (axis,) * 3
+    a, b = as_arrays(x1, x2)
+    found = linalg.cross(np.moveaxis(a, first, -1), np.moveaxis(b, second, -1))
+    return np.moveaxis(found, -1, last)
 
 
 # ---- convolution

@@ -50,12 +50,16 @@ def _bincount(x: Any, weights: Any, length: int) -> Array:
 
 
 @operation("x", "bins")
-def _digitize(x: Any, bins: Any, right: bool, descending: bool) -> Array:
+def _digitize(x: Any, bins: Any, right: bool, descending: bool | None) -> Array:
     side = "left" if right else "right"
+    count = bins.shape[0]
+    if descending is None:  # it depends on values
+        falls = bins[0] > bins[-1]
+        found = np.searchsorted(np.where(falls, np.flip(bins), bins), x, side=side)
+        return np.where(falls, count - found, found)
     if not descending:
         return np.searchsorted(bins, x, side=side)
-    found: Array = bins.shape[0] - np.searchsorted(np.flip(bins), x, side=side)
-    return found
+    return count - np.searchsorted(np.flip(bins), x, side=side)  # type: ignore[no-any-return]
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
@@ -63,8 +67,10 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     edges = bins if isinstance(bins, Array) else concrete(bins)
     if edges.ndim != 1:
         raise value_error(f"bins are a vector, not an array of shape {edges.shape}")
-    descending = False
-    if edges._trace is None and edges.size > 1:  # of traced ones we take it that they ascend
+    descending: bool | None = False
+    if edges._trace is not None and edges.size > 1:
+        descending = None
+    elif edges.size > 1:
         held = numpy.asarray(edges)
         descending = bool(held[0] > held[-1])
         if (numpy.diff(held) * (-1 if descending else 1) < 0).any():
@@ -74,8 +80,13 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Array:
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
     """The edges of the bins of a histogram: `bins` of equal widths, or the edges themselves."""
-    if isinstance(bins, str):
-        raise type_error(f"bins {bins!r}: rules for the number of bins are not known here", "pass a number or edges")
+    if isinstance(bins, str):  # how many there are depends on values
+        given = a if isinstance(a, Array) else concrete(a)
+        held = given._concrete(f"a histogram with bins={bins!r}", "pass a number of bins, or their edges")
+        try:
+            return Array(numpy.histogram_bin_edges(held, bins, None if range is None else tuple(map(_bound, range))))
+        except (TypeError, ValueError) as error:
+            raise value_error(str(error)) from error
     if hasattr(bins, "__index__") and not isinstance(bins, Array):
         count = operator.index(bins)
         if count < 1:
@@ -131,7 +142,7 @@ def _histogram(a: Any, edges: Any, weights: Any, density: bool) -> Array:
         weights = np.reshape(weights, (-1,))
     found = _bincount(place, weights, count)
     if not density:
-        return found
+        return found if weights is None else convert(found, weights.dtype)
     widths = edges[1:] - edges[:-1]
     return np.divide(convert(found, numpy.dtype(numpy.float64)) / widths, np.sum(found))
 

@@ -44,7 +44,7 @@ def operation(
 
     Where a Python number does not fit into the type that it would have, `beyond` is called instead, with the arguments.
 
-    Functions whose bodies know neither ``out`` nor ``where`` take them as NumPy's ufuncs do.
+    Functions whose bodies do not know ``out`` take it as NumPy's do, and those that are ufuncs in NumPy ``where``.
     """
     plain: frozenset[type] = _PLAIN.union((tuple,)) if exact else _PLAIN
 
@@ -58,7 +58,7 @@ def operation(
         def call(*args: P.args, **options: P.kwargs) -> R:
             try:
                 if STATE.trace is not None:
-                    if options and (placed := _placed(signature, options)):
+                    if options and (placed := _placed(body.__name__, signature, options)):
                         return written(placed[0], call(*args, **options), placed[1])  # type: ignore[no-any-return]
                     if any(type(one) is list or type(one) is tuple for one in args[:count]):
                         return body(*map(_listed, args, single), *args[count:], **options)  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def _first(
     options: dict[str, Any],
 ) -> Any:
     """A call of a signature that is new, or whose arguments take looking at."""
-    if options and (placed := _placed(signature, options)):
+    if options and (placed := _placed(body.__name__, signature, options)):
         found = _first(body, single, plain, signature, programs, args, options)
         return written(placed[0], found, placed[1])
     count = len(single)
@@ -139,10 +139,15 @@ def _first(
     return unflatten(known[1], map(Array, known[0](*values)))
 
 
-def _placed(signature: inspect.Signature, options: dict[str, Any]) -> tuple[Any, Any] | None:
-    """``out`` and ``where`` of a call whose function does not know them, taken out of its `options`."""
-    if not any(name in options and name not in signature.parameters for name in ("out", "where")):
+def _placed(name: str, signature: inspect.Signature, options: dict[str, Any]) -> tuple[Any, Any] | None:
+    """``out`` and ``where`` of a call whose function does not know them, taken out of its `options`.
+
+    Of other functions than ufuncs, ``where`` would not be about the places of the result.
+    """
+    if not any(one in options and one not in signature.parameters for one in ("out", "where")):
         return None
+    if options.get("where", True) is not True and not isinstance(getattr(numpy, name, None), numpy.ufunc):
+        raise type_error(f"{name} takes no where=", "functions of elements do: choose elements with np.where")
     return options.pop("out", None), options.pop("where", True)
 
 

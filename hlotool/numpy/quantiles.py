@@ -11,14 +11,15 @@ from hlotool.numpy import standard as np
 from hlotool.numpy.array import Array
 from hlotool.numpy.axes import as_axes
 from hlotool.numpy.creation import diagonal_of
-from hlotool.numpy.dtypes import kind_of
-from hlotool.numpy.errors import value_error
+from hlotool.numpy.dtypes import DType, kind_of, promote
+from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, convert, operation
+from hlotool.numpy.outputs import written
 from hlotool.numpy.trace import apply
 
 __all__ = [
     "corrcoef", "cov", "median", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmedian", "nanpercentile",
-    "nanprod", "nanquantile", "nanstd", "nanvar", "percentile", "quantile",
+    "nanquantile", "percentile", "quantile",
 ]  # fmt: skip
 
 _METHODS = {  # (alpha, beta) of Hyndman and Fan, "Sample quantiles in statistical packages" (1996)
@@ -31,6 +32,7 @@ _METHODS = {  # (alpha, beta) of Hyndman and Fan, "Sample quantiles in statistic
 }
 _ROUNDED = ("lower", "higher", "nearest", "midpoint")
 _STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")  # theirs that are not continuous
+_CHOSEN = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")  # that give elements as they are
 
 
 def _float(x: Any) -> Array:
@@ -42,50 +44,89 @@ def _float(x: Any) -> Array:
 # ---- quantiles
 
 
-def quantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Array:
-    """The values below which shares `q` of the elements lie; NaN where there is a NaN."""
-    return _quantile(a, q, axis, _method(method), keepdims, False)
+def quantile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Array:  # fmt: skip
+    """The values below which shares `q` of the elements lie, or of their `weights`; NaN where there is a NaN."""
+    return _of_shares(a, _within(q, 1), 1, axis, out, method, keepdims, weights, False)
 
 
-def percentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Array:
+def percentile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Array:  # fmt: skip
     """`quantile` with shares in percent."""
-    return _quantile(a, _share(q), axis, _method(method), keepdims, False)
+    return _of_shares(a, _within(q, 100), 100, axis, out, method, keepdims, weights, False)
 
 
-def nanquantile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Array:
+def nanquantile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Array:  # fmt: skip
     """`quantile` of the elements that are no NaN."""
-    return _quantile(a, q, axis, _method(method), keepdims, True)
+    return _of_shares(a, _within(q, 1), 1, axis, out, method, keepdims, weights, True)
 
 
-def nanpercentile(a: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False) -> Array:
+def nanpercentile(
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+    keepdims: bool = False, *, weights: Any = None,
+) -> Array:  # fmt: skip
     """`percentile` of the elements that are no NaN."""
-    return _quantile(a, _share(q), axis, _method(method), keepdims, True)
+    return _of_shares(a, _within(q, 100), 100, axis, out, method, keepdims, weights, True)
 
 
-@operation("q")
-def _share(q: Any) -> Array:
-    return _float(q) / 100
+def _within(q: Any, whole: int) -> Any:
+    """The shares, which lie between 0 and `whole` where that is known: those of a traced function are cut there."""
+    if not isinstance(q, Array) or q._trace is None:
+        held = numpy.asarray(q._value if isinstance(q, Array) else q)
+        if held.dtype.kind not in "biuf":
+            raise type_error(f"shares are real numbers, not {held.dtype}")
+        if not ((held >= 0) & (held <= whole)).all():
+            raise value_error(f"shares lie between 0 and {whole}, not {held.tolist()}")
+    return q
 
 
-def _method(method: str) -> str:
-    known = [*_METHODS, *_ROUNDED, *_STEPS]
-    if method not in known:
+def _of_shares(
+    a: Any, q: Any, whole: int, axis: Any, out: Any, method: str, keepdims: bool, weights: Any, skip: bool
+) -> Array:
+    if method not in (known := [*_METHODS, *_ROUNDED, *_STEPS]):
         raise value_error(f"the quantile method {method!r} is not known", f"use one of {known}")
-    return method
+    q = float(q) if type(q) in (bool, int) else q  # which takes the type of an array of floats
+    if weights is None:
+        found = _quantile(a, q, whole, axis, method, keepdims, skip)
+    elif method != "inverted_cdf":
+        raise value_error(f"the quantile method {method!r} takes no weights", 'use "inverted_cdf"')
+    else:
+        found = _weighted_quantile(a, q, weights, whole, axis, keepdims, skip)
+    return found if out is None else written(out, found)
+
+
+def _shares_for(a: Any, q: Any, whole: int, method: str) -> tuple[Array, Array, DType]:
+    """Elements and shares as floats of one type, and the type of the result."""
+    (given,) = as_arrays(a)
+    if kind_of(given.dtype) == "complex":
+        raise type_error("complex numbers have no order, and no quantiles")
+    values, shares = as_arrays(given, _float(q) / whole)
+    # As in NumPy, what is one of the elements is of their type.
+    return values, shares, given.dtype if method in _CHOSEN else values.dtype
 
 
 @operation("a", "q")
-def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip: bool) -> Array:
-    values, axes = _gathered(_float(a), axis)
+def _quantile(a: Any, q: Any, whole: int, axis: Any, method: str, keepdims: bool, skip: bool) -> Array:
+    values, shares, target = _shares_for(a, q, whole, method)
+    values, axes = _gathered(values, axis)
     values = np.sort(values, axis=-1)
     missing = np.isnan(values)
     count = values.shape[-1]
     if not count:
-        raise value_error("a quantile of no elements")
-    values, shares = as_arrays(values, _float(q))
-    number = np.sum(np.astype(~missing, values.dtype), axis=-1)
-    n = number if skip else np.full(number.shape, count, dtype=values.dtype)
-    index = np.reshape(shares, (*shares.shape, *(1,) * number.ndim))
+        if not skip:
+            raise value_error("a quantile of no elements")
+        found = np.full((*shares.shape, *values.shape[:-1]), math.nan, dtype=target)
+        return _kept(found, axes, shares.ndim) if keepdims else found
+    number_of = np.sum(np.astype(~missing, values.dtype), axis=-1)
+    n = number_of if skip else np.full(number_of.shape, count, dtype=values.dtype)
+    index = np.reshape(shares, (*shares.shape, *(1,) * number_of.ndim))
     if method in _METHODS:
         alpha, beta = _METHODS[method]
         index = (n - 1) * index if method == "linear" else n * index + (alpha + index * (1 - alpha - beta)) - 1
@@ -104,6 +145,42 @@ def _quantile(a: Any, q: Any, axis: Any, method: str, keepdims: bool, skip: bool
         }[method](index)  # fmt: skip
     found = _between(values, np.minimum(np.maximum(index, 0), np.maximum(n - 1, 0)), shares.ndim)
     found = np.where(n == 0 if skip else np.any(missing, axis=-1), math.nan, found)
+    found = convert(found, target)
+    return _kept(found, axes, shares.ndim) if keepdims else found
+
+
+@operation("a", "q", "weights")
+def _weighted_quantile(
+    a: Any, q: Any, weights: Any, whole: int, axis: Any, keepdims: bool, skip: bool
+) -> Array:
+    """The least element up to which the weights come to a share of all of them; those of weight 0 do not count."""
+    values, shares, target = _shares_for(a, q, whole, "inverted_cdf")
+    own = np.astype(weights, numpy.float64)
+    if own.shape != values.shape:
+        if axis is None:
+            raise value_error(f"weights of shape {own.shape} for {values.shape} need an axis")
+        places = as_axes(axis, values.ndim)
+        if own.shape != tuple(values.shape[n] for n in places):
+            raise value_error(f"weights of shape {own.shape} do not fit {values.shape} along {axis}")
+        turned = tuple(sorted(range(own.ndim), key=places.__getitem__))
+        sizes = [values.shape[n] if n in places else 1 for n in range(values.ndim)]
+        own = np.broadcast_to(np.reshape(np.permute_dims(own, turned), tuple(sizes)), values.shape)
+    (values, axes), (own, _) = _gathered(values, axis), _gathered(own, axis)
+    if not values.shape[-1]:
+        raise value_error("a quantile of no elements")
+    order = np.argsort(values, axis=-1)
+    values, own = (np.take_along_axis(one, order, axis=-1) for one in (values, own))
+    missing = np.isnan(values)
+    own = np.where(missing, 0.0, own) if skip else own
+    level = np.cumulative_sum(own, axis=-1)
+    level = level / level[..., -1:]
+    wanted = np.reshape(np.astype(shares, numpy.float64), (*shares.shape, *(1,) * values.ndim))
+    reached = (level >= wanted) & (level > 0)
+    place = np.argmax(reached, axis=-1, keepdims=True)
+    rows = np.broadcast_to(values, (*shares.shape, *values.shape))
+    found = np.take_along_axis(rows, place, axis=-1)[..., 0]
+    nothing = np.all(missing, axis=-1) if skip else np.any(missing, axis=-1)
+    found = convert(np.where(nothing, math.nan, found), target)
     return _kept(found, axes, shares.ndim) if keepdims else found
 
 
@@ -134,14 +211,20 @@ def _kept(found: Array, axes: tuple[int, ...], lead: int = 0) -> Array:
     return np.expand_dims(found, tuple(lead + n for n in axes)) if axes else found
 
 
-def median(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def median(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
     """The element in the middle, or the mean of the two there; NaN where there is a NaN."""
-    return _median(a, axis, keepdims, False)
+    found = _median(a, axis, keepdims, False)
+    return found if out is None else written(out, found)
 
 
-def nanmedian(a: Any, axis: Any = None, keepdims: bool = False) -> Array:
+def nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
     """The median of the elements that are no NaN."""
-    return _median(a, axis, keepdims, True)
+    found = _median(a, axis, keepdims, True)
+    return found if out is None else written(out, found)
 
 
 @operation("a")
@@ -170,7 +253,9 @@ def _cov(m: Any, y: Any, fweights: Any, aweights: Any, rowvar: bool, ddof: int, 
     rows = _observations(m, rowvar)
     if y is not None:
         rows = np.concat(list(as_arrays(rows, _observations(y, rowvar))), axis=0)
-    rows = _float(rows if dtype is None else np.astype(rows, dtype))
+    # NumPy's covariances have 64 bits at least where nothing else is said.
+    wide = promote(rows.dtype, numpy.dtype(numpy.float64))
+    rows = _float(convert(rows, wide) if dtype is None else np.astype(rows, dtype))
     weights = None
     for one in (fweights, aweights):
         if one is not None:
@@ -254,12 +339,6 @@ def _without_nan(a: Any, value: float) -> tuple[Array, Array | None]:
     return np.where(missing, Array(numpy.asarray(value, x.dtype)), x), ~missing
 
 
-@operation("a")
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The product of the elements that are no NaN."""
-    return np.prod(_without_nan(a, 1)[0], axis=axis, dtype=dtype, keepdims=keepdims)
-
-
 def _running(x: Array, axis: int | None) -> tuple[Array, int]:
     return (np.reshape(x, (-1,)), 0) if axis is None else (x, axis)
 
@@ -288,21 +367,3 @@ def nanargmax(a: Any, axis: int | None = None, keepdims: bool = False) -> Array:
 def nanargmin(a: Any, axis: int | None = None, keepdims: bool = False) -> Array:
     """Where the least of the elements that are no NaN stands (0 where all are, of which NumPy raises an error)."""
     return np.argmin(_without_nan(a, math.inf)[0], axis=axis, keepdims=keepdims)
-
-
-@operation("a")
-def nanvar(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Array:
-    """The variance of the elements that are no NaN."""
-    x = _float(a)
-    present = ~np.isnan(x)
-    mean = np.nanmean(x, axis=axis, keepdims=True)
-    centred = np.where(present, x - mean, Array(numpy.zeros((), x.dtype)))
-    squares = np.abs(centred) ** 2
-    count = np.sum(np.astype(present, squares.dtype), axis=axis, keepdims=keepdims) - ddof
-    return np.sum(squares, axis=axis, keepdims=keepdims) / np.where(count > 0, count, math.nan)
-
-
-@operation("a")
-def nanstd(a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False) -> Array:
-    """The standard deviation of the elements that are no NaN."""
-    return np.sqrt(nanvar(a, axis=axis, ddof=ddof, keepdims=keepdims))

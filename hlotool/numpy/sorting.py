@@ -10,7 +10,7 @@ from hlotool.ir import ELEMENT_TYPES, Computation, Instruction, scalar
 from hlotool.ir import array as hlo_array
 from hlotool.ir.builder import Builder
 from hlotool.numpy.array import Array, concrete, concrete_value, wrap
-from hlotool.numpy.axes import as_axis
+from hlotool.numpy.axes import as_axis, reduced_axes
 from hlotool.numpy.dtypes import hlo_type, kind_of
 from hlotool.numpy.elementwise import constant_like, expand
 from hlotool.numpy.elementwise import where as _chosen
@@ -137,7 +137,7 @@ def _arg(x: Any, axis: Any, keepdims: bool, name: str) -> Array:
     if kind_of(found.dtype) == "complex":
         raise type_error(f"{name} is not for arrays of {found.dtype}: complex numbers have no order")
     shape = found.shape
-    if axis is None:
+    if axis is None or not reduced_axes(axis, found.ndim):
         found, place = with_shape(found, (found.size,)), 0
         kept: tuple[int, ...] = (1,) * len(shape)
     else:

@@ -11,8 +11,8 @@ import numpy
 from hlotool.ir import Window, WindowDimension
 from hlotool.ir.builder import binary_computation
 from hlotool.numpy.array import Array, wrap
-from hlotool.numpy.axes import as_axes, as_axis
-from hlotool.numpy.dtypes import DType, hlo_type, kind_of, resolve
+from hlotool.numpy.axes import as_axes, as_axis, reduced_axes
+from hlotool.numpy.dtypes import DType, hlo_type, kind_of, promote, resolve
 from hlotool.numpy.elementwise import as_floats, constant_like, elementwise, expand, not_zero
 from hlotool.numpy.elementwise import where as choose_where
 from hlotool.numpy.errors import type_error, value_error
@@ -23,7 +23,8 @@ from hlotool.numpy.trace import apply
 
 __all__ = [
     "all", "amax", "amin", "any", "average", "count_nonzero", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
-    "diff", "max", "mean", "min", "nanmax", "nanmean", "nanmin", "nansum", "prod", "ptp", "std", "sum", "trace", "var",
+    "diff", "max", "mean", "min", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "prod", "ptp",
+    "std", "sum", "trace", "var",
 ]  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def _total(x: Any, opcode: str, start: int, axis: Any, dtype: Any, keepdims: boo
     found = one_of(x)
     target = _total_type(found.dtype, dtype)
     inner = convert(found, _inner_type(target))
-    return convert(reduced(inner, opcode, start, as_axes(axis, found.ndim), keepdims), target)
+    return convert(reduced(inner, opcode, start, reduced_axes(axis, found.ndim), keepdims), target)
 
 
 @operation("x")
@@ -139,7 +140,7 @@ def _extreme(x: Any, opcode: str, axis: Any, keepdims: bool, some: bool) -> Arra
     name = opcode[:3]
     if kind_of(found.dtype) == "complex":
         raise type_error(f"{name} is not for arrays of {found.dtype}: complex numbers have no order")
-    axes = as_axes(axis, found.ndim)
+    axes = reduced_axes(axis, found.ndim)
     if not some and 0 in [found.shape[n] for n in axes]:
         raise value_error(f"{name} of no elements: an array of shape {found.shape} has none along its axis")
     return reduced(found, opcode, _END[opcode](found.dtype), axes, keepdims)
@@ -176,7 +177,7 @@ def min(
 @operation("x")
 def _truth(x: Any, opcode: str, axis: Any, keepdims: bool, /) -> Array:
     found = not_zero(one_of(x))
-    return reduced(found, opcode, opcode == "and", as_axes(axis, found.ndim), keepdims)
+    return reduced(found, opcode, opcode == "and", reduced_axes(axis, found.ndim), keepdims)
 
 
 def all(x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None) -> Array:
@@ -195,7 +196,7 @@ def any(x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False,
 def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
     """How many elements are not 0."""
     found = convert(not_zero(one_of(x)), numpy.dtype(numpy.int64))
-    return reduced(found, "add", 0, as_axes(axis, found.ndim), keepdims)
+    return reduced(found, "add", 0, reduced_axes(axis, found.ndim), keepdims)
 
 
 def _count(value: Array, axes: tuple[int, ...]) -> int:
@@ -220,7 +221,7 @@ def _counts(value: Array, where: Any, axes: tuple[int, ...], keepdims: bool, lik
 
 def _mean_of(x: Any, where: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
     found, target = _float_input(x, dtype)
-    axes = as_axes(axis, found.ndim)
+    axes = reduced_axes(axis, found.ndim)
     total = reduced(found if where is None else _those(found, where, 0), "add", 0, axes, keepdims)
     return convert(elementwise("divide", total, _counts(found, where, axes, keepdims, total)), target)
 
@@ -241,12 +242,17 @@ def mean(
     return found if out is None else written(out, found)
 
 
-def _var_of(x: Any, where: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /) -> Array:
+def _var_of(
+    x: Any, where: Any, mean: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /
+) -> Array:
     found, target = _float_input(x, dtype)
-    axes = as_axes(axis, found.ndim)
-    counting = found if where is None else _those(found, where, 0)
-    total = reduced(counting, "add", 0, axes, keepdims=True)
-    middle = elementwise("divide", total, _counts(found, where, axes, True, total))
+    axes = reduced_axes(axis, found.ndim)
+    if mean is None:
+        counting = found if where is None else _those(found, where, 0)
+        total = reduced(counting, "add", 0, axes, keepdims=True)
+        middle = elementwise("divide", total, _counts(found, where, axes, True, total))
+    else:
+        middle = convert(one_of(mean), found.dtype)
     apart = elementwise("subtract", found, middle)
     if kind_of(apart.dtype) == "complex":
         parts = [apply(one, apart) for one in ("real", "imag")]
@@ -261,33 +267,36 @@ def _var_of(x: Any, where: Any, axis: Any, correction: float, keepdims: bool, dt
     return convert(apply("sqrt", made) if root else made, target)
 
 
-_var_where = operation("x", "where")(_var_of)
+_var_where = operation("x", "where", "mean")(_var_of)
 
 
 @operation("x")
 def _var_all(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /) -> Array:
-    return _var_of(x, None, axis, correction, keepdims, dtype, root)
+    return _var_of(x, None, None, axis, correction, keepdims, dtype, root)
 
 
-def _var(x: Any, where: Any, *constants: Any) -> Array:
-    return _var_all(x, *constants) if where is None else _var_where(x, where, *constants)
+def _var(x: Any, where: Any, mean: Any, *constants: Any) -> Array:
+    return _var_all(x, *constants) if where is mean is None else _var_where(x, where, mean, *constants)
 
 
 def var(
     x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float | None = None, *,
-    correction: float = 0.0, keepdims: bool = False, where: Any = None,
+    correction: float = 0.0, keepdims: bool = False, where: Any = None, mean: Any = None,
 ) -> Array:  # fmt: skip
-    """The variance: squares of what elements are off the mean, by their number less `correction` (NumPy's `ddof`)."""
-    found = _var(x, where, axis, correction if ddof is None else ddof, keepdims, dtype, False)
+    """The variance: squares of what elements are off the mean, by their number less `correction` (NumPy's `ddof`).
+
+    A `mean` that is known has the dimensions that `keepdims` keeps.
+    """
+    found = _var(x, where, mean, axis, correction if ddof is None else ddof, keepdims, dtype, False)
     return found if out is None else written(out, found)
 
 
 def std(
     x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float | None = None, *,
-    correction: float = 0.0, keepdims: bool = False, where: Any = None,
+    correction: float = 0.0, keepdims: bool = False, where: Any = None, mean: Any = None,
 ) -> Array:  # fmt: skip
     """The standard deviation, the square root of ``var``."""
-    found = _var(x, where, axis, correction if ddof is None else ddof, keepdims, dtype, True)
+    found = _var(x, where, mean, axis, correction if ddof is None else ddof, keepdims, dtype, True)
     return found if out is None else written(out, found)
 
 
@@ -312,8 +321,11 @@ def _average(a: Any, weights: Any, axis: Any, keepdims: bool, returned: bool, /)
     if weights is None:
         found = mean(a, axis, keepdims=keepdims)
         value = one_of(a)
-        return found, constant_like(found, _count(value, as_axes(axis, value.ndim)))
+        return found, constant_like(found, _count(value, reduced_axes(axis, value.ndim)))
     found, own = as_floats(a, weights)
+    if kind_of(one_of(a).dtype) not in ("float", "complex"):  # means of integers are of f64, as everywhere
+        wide = promote(found.dtype, numpy.dtype(numpy.float64))
+        found, own = convert(found, wide), convert(own, wide)
     if own.shape != found.shape:
         if axis is None:
             raise value_error(f"average: weights of shape {own.shape} for {found.shape} need an axis")
@@ -336,40 +348,99 @@ def _without_nan(x: Any, fill: Any) -> Array:
 
 
 @operation("x")
-def nansum(x: Any, /, axis: Any = None, *, dtype: Any = None, keepdims: bool = False) -> Array:
-    """The sum of what is not nan."""
-    return sum(_without_nan(x, 0), axis, dtype=dtype, keepdims=keepdims)
+def _filled(x: Any, fill: int, /) -> Array:
+    return _without_nan(x, fill)
 
 
-@operation("x")
-def nanmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """The greatest of what is not nan; nan where all is."""
-    return _nan_extreme(x, max, lowest, axis, keepdims)
+def nansum(
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Array:  # fmt: skip
+    """The sum of what is not nan, and of `initial`; of those elements `where` it is true alone."""
+    return sum(_filled(x, 0), axis, dtype, out, keepdims=keepdims, initial=initial, where=where)
 
 
-@operation("x")
-def nanmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """The least of what is not nan; nan where all is."""
-    return _nan_extreme(x, min, highest, axis, keepdims)
+def nanprod(
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None,
+    where: Any = None,
+) -> Array:  # fmt: skip
+    """The product of what is not nan, and of `initial`; of those elements `where` it is true alone."""
+    return prod(_filled(x, 1), axis, dtype, out, keepdims=keepdims, initial=initial, where=where)
 
 
-def _nan_extreme(x: Any, function: Any, end: Any, axis: Any, keepdims: bool) -> Array:
+def nanmax(
+    x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Array:
+    """The greatest of what is not nan, and `initial`, of those `where` it is true; nan where all is."""
+    found = _nan_extreme(x, where, initial, "maximum", axis, keepdims)
+    return found if out is None else written(out, found)
+
+
+def nanmin(
+    x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Array:
+    """The least of what is not nan, and `initial`, of those `where` it is true; nan where all is."""
+    found = _nan_extreme(x, where, initial, "minimum", axis, keepdims)
+    return found if out is None else written(out, found)
+
+
+@operation("x", "where", "initial")
+def _nan_extreme(x: Any, where: Any, initial: Any, opcode: str, axis: Any, keepdims: bool) -> Array:
     found = one_of(x)
     if kind_of(found.dtype) != "float":
-        return function(found, axis, keepdims=keepdims)  # type: ignore[no-any-return]
-    nothing = all(apply("compare", found, found, direction="NE"), axis, keepdims=keepdims)
-    made = function(_without_nan(found, end(found.dtype)), axis, keepdims=keepdims)
-    return apply("select", nothing, constant_like(made, math.nan), made)
+        return _extreme_where(found, opcode, axis, keepdims, initial, where)
+    missing = apply("compare", found, found, direction="NE")
+    filled = _without_nan(found, _END[opcode](found.dtype))
+    made = _extreme_where(filled, opcode, axis, keepdims, initial, where)
+    if initial is not None:
+        return made
+    return apply("select", all(missing, axis, keepdims=keepdims), constant_like(made, math.nan), made)
+
+
+def _numbers(x: Any, where: Any) -> Array:
+    """Where elements count: are no nan, and wanted."""
+    return _present(x) if where is None else _present_where(x, where)
 
 
 @operation("x")
-def nanmean(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """The mean of what is not nan."""
-    found, target = _float_input(x, None)
-    kept = convert(apply("compare", found, found, direction="EQ"), found.dtype)
-    axes = as_axes(axis, found.ndim)
-    total = reduced(_without_nan(found, 0), "add", 0, axes, keepdims)
-    return convert(apply("divide", total, reduced(kept, "add", 0, axes, keepdims)), target)
+def _present(x: Any, /) -> Array:
+    found = one_of(x)
+    return apply("compare", found, found, direction="EQ")
+
+
+@operation("x", "where")
+def _present_where(x: Any, where: Any, /) -> Array:
+    return elementwise("and", _present(x), not_zero(one_of(where)))
+
+
+def nanmean(
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None
+) -> Array:
+    """The mean of what is not nan (of those elements `where` it is true)."""
+    return mean(x, axis, dtype, out, keepdims=keepdims, where=_numbers(x, where))
+
+
+def nanvar(
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float | None = None, *,
+    correction: float = 0.0, keepdims: bool = False, where: Any = None, mean: Any = None,
+) -> Array:  # fmt: skip
+    """The variance of what is not nan; nan where no element is left."""
+    return _nan_var(x, where, mean, axis, dtype, out, correction if ddof is None else ddof, keepdims, False)
+
+
+def nanstd(
+    x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float | None = None, *,
+    correction: float = 0.0, keepdims: bool = False, where: Any = None, mean: Any = None,
+) -> Array:  # fmt: skip
+    """The standard deviation of what is not nan; nan where no element is left."""
+    return _nan_var(x, where, mean, axis, dtype, out, correction if ddof is None else ddof, keepdims, True)
+
+
+def _nan_var(
+    x: Any, where: Any, mean: Any, axis: Any, dtype: Any, out: Any, freedom: float, keepdims: bool, root: bool
+) -> Array:
+    found = _var(x, _numbers(x, where), mean, axis, freedom, keepdims, dtype, root)
+    return found if out is None else written(out, found)
 
 
 # ---- along the way
@@ -389,6 +460,7 @@ def cumulative(value: Array, opcode: str, start: Any, axis: int) -> Array:
 
 def _cumulative(x: Any, opcode: str, start: int, axis: Any, dtype: Any, include_initial: bool) -> Array:
     found = one_of(x)
+    found = found if found.ndim else with_shape(found, (1,))  # as in NumPy
     if axis is None:
         if found.ndim != 1:
             raise value_error(f"an array with {found.ndim} dimensions: say along which `axis`")
