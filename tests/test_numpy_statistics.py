@@ -121,8 +121,9 @@ def test_a_single_number_has_an_axis(name: str, axis: int) -> None:
     wanted = getattr(numpy, name)(SINGLE, axis=axis)
     agree(getattr(np, name)(np.asarray(SINGLE), axis=axis), wanted)
     agree(hlotool.jit(lambda x: getattr(np, name)(x, axis=axis))(SINGLE), wanted)
-    with pytest.raises(IndexError, match="out of bounds"):
-        getattr(np, name)(np.asarray(SINGLE), axis=1)
+    for other in (name, "mean", "var"):  # these are as strict as NumPy's
+        with pytest.raises(IndexError, match="out of bounds"):
+            getattr(np, other)(np.asarray(SINGLE), axis=1 if other == name else axis)
 
 
 def test_bins_that_descend_are_seen_in_traced_functions() -> None:

@@ -40,7 +40,7 @@ def as_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The dimensions that a reduction is over.  As in NumPy, a single number has an axis 0, which is none."""
+    """The dimensions that a reduction is over.  As in NumPy's ufuncs, a single number has an axis 0, which is none."""
     return () if not ndim and _is_first(axis) else as_axes(axis, ndim)
 
 

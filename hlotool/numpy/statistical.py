@@ -221,7 +221,7 @@ def _counts(value: Array, where: Any, axes: tuple[int, ...], keepdims: bool, lik
 
 def _mean_of(x: Any, where: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
     found, target = _float_input(x, dtype)
-    axes = reduced_axes(axis, found.ndim)
+    axes = as_axes(axis, found.ndim)
     total = reduced(found if where is None else _those(found, where, 0), "add", 0, axes, keepdims)
     return convert(elementwise("divide", total, _counts(found, where, axes, keepdims, total)), target)
 
@@ -246,7 +246,7 @@ def _var_of(
     x: Any, where: Any, mean: Any, axis: Any, correction: float, keepdims: bool, dtype: Any, root: bool, /
 ) -> Array:
     found, target = _float_input(x, dtype)
-    axes = reduced_axes(axis, found.ndim)
+    axes = as_axes(axis, found.ndim)
     if mean is None:
         counting = found if where is None else _those(found, where, 0)
         total = reduced(counting, "add", 0, axes, keepdims=True)
@@ -321,7 +321,7 @@ def _average(a: Any, weights: Any, axis: Any, keepdims: bool, returned: bool, /)
     if weights is None:
         found = mean(a, axis, keepdims=keepdims)
         value = one_of(a)
-        return found, constant_like(found, _count(value, reduced_axes(axis, value.ndim)))
+        return found, constant_like(found, _count(value, as_axes(axis, value.ndim)))
     found, own = as_floats(a, weights)
     if kind_of(one_of(a).dtype) not in ("float", "complex"):  # means of integers are of f64, as everywhere
         wide = promote(found.dtype, numpy.dtype(numpy.float64))
