@@ -178,3 +178,11 @@ def test_where_alone_gives_places() -> None:
     agree(numpy.where(np.asarray(MASK))[1], numpy.where(MASK)[1])
     with pytest.raises(TypeError, match=r"test_numpy_ufuncs.py:\d+: where takes a condition alone, or two"):
         np.where(MASK, 1)
+
+
+@pytest.mark.parametrize("name", ["power", "float_power", "multiply"])
+def test_masks_and_results_that_are_there(name: str) -> None:
+    held, theirs = np.ones(X.shape), numpy.ones(X.shape)
+    wanted = getattr(numpy, name)(X, 2.0, out=theirs, where=MASK)
+    assert getattr(np, name)(np.asarray(X), 2.0, out=held, where=MASK) is held
+    agree(held, wanted)

@@ -16,6 +16,7 @@ from hlotool.numpy.array import Array
 from hlotool.numpy.dtypes import DType, hlo_type, kind_of
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, convert, operation
+from hlotool.numpy.outputs import written
 from hlotool.numpy.trace import apply, is_scalar, shape_of
 
 __all__ = [
@@ -507,8 +508,10 @@ def _cube(x: Any, /) -> Array:
     return elementwise("multiply", elementwise("multiply", found, found), found)
 
 
-def pow(x1: Any, x2: Any, /) -> Array:
+def pow(x1: Any, x2: Any, /, out: Any = None, *, where: Any = True) -> Array:
     """x1 to the power of x2.  Integers must not have negative exponents."""
+    if out is not None or where is not True:
+        return written(out, pow(x1, x2), where)  # type: ignore[no-any-return]
     if isinstance(x2, int) and not isinstance(x2, bool) and not is_scalar(x1):
         if x2 == 2:
             return square(x1)
@@ -526,9 +529,10 @@ def _widened(x: Any, /) -> Array:
     return convert(as_arrays(x)[0], numpy.dtype(numpy.int8))
 
 
-def float_power(x1: Any, x2: Any, /) -> Array:
+def float_power(x1: Any, x2: Any, /, out: Any = None, *, where: Any = True) -> Array:
     """x1 to the power of x2, as floats of 64 bits at least."""
-    return _pow(divide(x1, numpy.float64(1)), x2)
+    found = _pow(divide(x1, numpy.float64(1)), x2)
+    return found if out is None and where is True else written(out, found, where)
 
 
 # ---- bits
