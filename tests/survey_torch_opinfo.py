@@ -95,7 +95,10 @@ def is_as_near(found: Any, wanted: Any, function: Any, tensors: list[Any]) -> bo
         exact = function(*own)
     except Exception:  # the function makes tensors of its own types
         return False
-    for a, b, c in zip(*map(pytree.tree_leaves, (found, wanted, exact)), strict=True):
+    leaves = [pytree.tree_leaves(t) for t in (found, wanted, exact)]
+    if len({len(own) for own in leaves}) > 1:
+        return False
+    for a, b, c in zip(*leaves, strict=True):
         if not isinstance(b, torch.Tensor) or same(a, b) is None:
             continue
         if c.dtype not in wide.values():

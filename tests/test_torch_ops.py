@@ -65,6 +65,17 @@ def test_samples_of_pytorch(name: str) -> None:
     assert tried
 
 
+def test_steps_between_tensors_are_between_what_the_result_can_hold() -> None:
+    """Of integers: both ends are cut before there are steps, and what is below zero wraps."""
+    types, counts = (torch.uint8, torch.int8, torch.int64, torch.float32), (0, 1, 2, 3, 50)
+
+    def every(low: Any, high: Any) -> Any:
+        ends = ((low, high), (low, 2.9), (4, high))
+        return [torch.linspace(*both, steps=n, dtype=dtype) for both in ends for dtype in types for n in counts]
+
+    close(every, torch.tensor(4.3), torch.tensor(-3))
+
+
 def test_what_is_not_a_number_and_what_is_infinite() -> None:
     x = torch.tensor([0.0, -0.0, 1.5, -2.5, float("inf"), -float("inf"), float("nan")])
     for function in (torch.sign, torch.signbit, torch.trunc, torch.round, torch.isnan, torch.isinf, torch.relu):

@@ -100,31 +100,29 @@ def iota(c: Context, length: int, *, start: int, step: int, dtype: Any = None) -
     return _steps(c, start, step)
 
 
-@lowering("aten.linspace.default")
-def linspace(c: Context, start: Number, end: Number, steps: int, *, dtype: Any = None) -> Instruction:
-    """From the nearer end, as PyTorch does it."""
+@lowering(*(f"aten.linspace.{name}" for name in ("default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")))
+def linspace(c: Context, start: Value, end: Value, steps: int, *, dtype: Any = None) -> Instruction:
+    """From the nearer end, as PyTorch does it; both ends are of the result's type before the steps are counted."""
     b, row = c.builder, ELEMENT_TYPES[c.type]
+    first, last = c.tensor(start, c.type), c.tensor(end, c.type)
     if row.is_complex:
-        parts = [linspace(_of_type(c, "f64"), s, e, steps) for s, e in zip(_both(start), _both(end), strict=True)]
-        return c.convert(b.binary("complex", *parts), c.type)  # type: ignore[arg-type]  # they are instructions
-    wide = "f64"
-    numbers = b.iota(array(wide, c.dimensions))
-    if not row.is_float:
-        start, end = int(start.real), int(end.real)
-    step = (end - start) / (steps - 1) if steps > 1 else 0.0
-    up = b.binary("add", b.binary("multiply", numbers, c.like(step, numbers)), c.like(start, numbers))
+        real, imag = (_between(c, b.unary(part, first), b.unary(part, last), steps) for part in ("real", "imag"))
+        return c.convert(b.binary("complex", real, imag), c.type)
+    return c.convert(_between(c, first, last, steps), c.type)
+
+
+def _between(c: Context, start: Instruction, end: Instruction, steps: int) -> Instruction:
+    """`steps` numbers from `start` to `end`, in f64."""
+    b = c.builder
+    numbers = b.iota(array("f64", c.dimensions))
+    start, end = c.tensor(start, "f64", c.dimensions), c.tensor(end, "f64", c.dimensions)
+    if steps == 1:
+        return start
+    step = b.binary("divide", b.binary("subtract", end, start), c.like(steps - 1, numbers))
+    up = b.binary("add", b.binary("multiply", numbers, step), start)
     left = b.binary("subtract", c.like(steps - 1, numbers), numbers)
-    down = b.binary("subtract", c.like(end, numbers), b.binary("multiply", left, c.like(step, numbers)))
-    found = b.select(b.compare(numbers, c.like(steps // 2, numbers), "LT"), up, down)
-    return c.convert(up if steps == 1 else found, c.type)
-
-
-def _of_type(c: Context, element_type: str) -> Context:
-    return Context(c.builder, ((element_type, c.dimensions),), c.strides)
-
-
-def _both(number: Number) -> tuple[float, float]:
-    return complex(number).real, complex(number).imag
+    down = b.binary("subtract", end, b.binary("multiply", left, step))
+    return b.select(b.compare(numbers, c.like(steps // 2, numbers), "LT"), up, down)
 
 
 @lowering("aten.eye.default")
