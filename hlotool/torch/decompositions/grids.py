@@ -51,7 +51,7 @@ def _padded(place: Any, size: int, padding: int, align: bool) -> tuple[Any, Any]
         place, slope = _reflected(place, 0 if align else -0.5, size - 1 if align else size - 0.5)
     if padding != _ZEROS:
         slope = torch.where((place > 0) & (place < size - 1), slope, 0)
-        place = place.clamp(0, size - 1)
+        place = torch.where(place.isnan(), 0, place.clamp(0, size - 1))  # what is no number is before the first element
     return place, slope
 
 
@@ -154,6 +154,7 @@ def _sampled_backward(
 _aten = torch.ops.aten
 
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {
+    _aten.grid_sampler_2d.default: _sampled,
     _aten.grid_sampler_3d.default: _sampled,
     _aten.grid_sampler_2d_backward.default: _sampled_backward,
     _aten.grid_sampler_3d_backward.default: _sampled_backward,

@@ -18,8 +18,7 @@ __all__ = ["decompositions"]
 
 _MORE = (
     "_batch_norm_with_update_functional.default", "batch_norm_backward.default", "dist.default",
-    "grid_sampler_2d.default", "ldexp.Tensor", "rrelu_with_noise_backward.default", "tril_indices.default",
-    "triu_indices.default",
+    "rrelu_with_noise_backward.default", "tril_indices.default", "triu_indices.default",
 )  # fmt: skip
 """What PyTorch can take apart, but does not count among what leads to core ATen."""
 
