@@ -126,6 +126,11 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "too much output padding": (
         lambda x, w: functional.conv_transpose1d(x, w, output_padding=1), torch.ones(1, 1, 4), torch.ones(1, 1, 3),
     ),
+    "largest truths of windows": (lambda x: functional.max_pool2d(x, 2), torch.ones(1, 1, 4, 4) > 0),
+    "averages of windows of narrow integers": (lambda x: functional.avg_pool2d(x, 2), torch.ones(1, 1, 4, 4).int()),
+    "averages of parts of integers": (lambda x: functional.adaptive_avg_pool2d(x, 3), torch.ones(1, 1, 4, 4).long()),
+    "the largest of parts of integers": (lambda x: functional.adaptive_max_pool2d(x, 3), torch.ones(1, 4, 4).long()),
+    "reflected truths": (lambda x: functional.pad(x, (1, 1), "reflect"), torch.ones(1, 1, 4) > 0),
     "an integer by the number zero": (lambda x: x // 0, torch.arange(3)),
     "a negative power of integers": (lambda x: x.pow(-1), torch.arange(3)),
 }

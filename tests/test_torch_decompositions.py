@@ -14,6 +14,8 @@ from torch_graphs import begin_anew  # noqa: E402
 
 from hlotool.torch.record import reports  # noqa: E402
 
+NAN, INF = float("nan"), float("inf")
+
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,6 +104,40 @@ def test_images_read_by_cubic_convolution(padding: str, align: bool) -> None:
         return functional.grid_sample(image, grid, "bicubic", padding, align_corners=align)
 
     assert_as_eager(f, (weights(2, 3, 5, 4), (torch.rand(2, 3, 6, 2) * 2.6 - 1.3).requires_grad_()))
+
+
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_images_read_at_no_number_give_the_first_element(mode: str, padding: str) -> None:
+    grid = torch.tensor([NAN, 0.1, 0.3, NAN, NAN, NAN, INF, 0.0, 1e20, -1e20]).view(1, 1, 5, 2)
+    assert_as_eager(lambda image: functional.grid_sample(image, grid, mode, padding, False), (torch.randn(1, 3, 5, 4),))
+
+
+@pytest.mark.parametrize("name", ["huber_loss", "mse_loss", "smooth_l1_loss"])
+def test_mean_losses_of_nothing(name: str) -> None:
+    loss = torch.compile(getattr(functional, name), backend="hlotool", fullgraph=True)
+    of = weights(0, 3)
+    found = loss(of, torch.ones(0, 3))
+    assert found.isnan()
+    found.backward()
+    assert of.grad.shape == (0, 3)
+
+
+def test_elements_at_indices_where_a_mask_is_true() -> None:
+    """Also from the end; those out of bounds are the nearest ones, as eagerly."""
+    mask, at, other = torch.arange(6) != 2, torch.tensor([-1, 0, 9, 4, -7, 7]), torch.tensor([1, -2, 0, 2, 0, -3])
+    read = torch.ops.aten._unsafe_masked_index
+
+    def f(x: Any) -> Any:
+        return read(x, mask, [at, other], 1.5) + read(x, mask, [None, other], 2.0)
+
+    assert_as_eager(f, (weights(5, 3),))
+    assert_as_eager(lambda x: read(x, mask, [at, other], 7), (torch.arange(15).reshape(5, 3),))
+
+
+def test_integers_times_powers_of_two() -> None:
+    for dtype in (torch.float16, torch.float64, torch.int32):
+        assert_as_eager(torch.ldexp, (torch.arange(5), torch.tensor(3).to(dtype)))
 
 
 @pytest.mark.parametrize("count", [2, 3])

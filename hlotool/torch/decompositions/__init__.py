@@ -14,6 +14,9 @@ from hlotool.torch.decompositions import (
     fractional_pooling,
     grids,
     lists,
+    losses,
+    masked,
+    powers,
     segments,
     weights,
 )
@@ -22,7 +25,9 @@ __all__ = ["OWN"]
 
 OWN: dict[Any, Callable[..., Any]] = {
     operation: function
-    for part in (bags, distances, dropout, encoders, fractional_pooling, grids, lists, segments, weights)
+    for part in (
+        bags, distances, dropout, encoders, fractional_pooling, grids, lists, losses, masked, powers, segments, weights
+    )
     for operation, function in part.DECOMPOSITIONS.items()
-}
+}  # fmt: skip
 """By overload; a function that gives NotImplemented leaves the operation whole."""

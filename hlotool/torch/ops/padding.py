@@ -47,6 +47,8 @@ def _repeated(c: Context, a: Instruction, along: int, count: int, before: bool) 
 
 @lowering(*(f"aten.reflection_pad{n}d.default" for n in (1, 2, 3)))
 def reflection_pad(c: Context, self: Instruction, padding: Sequence[int]) -> Instruction:
+    if self.shape.element_type == "pred":
+        raise Refused("reflection of pred, for which PyTorch has no kernel")
     return _bordered(c, self, padding, _mirrored)
 
 

@@ -16,7 +16,7 @@ from hlotool.torch.ops.pieces import (
     better_pair,
     constant,
     element,
-    is_complex,
+    is_float,
     lowest,
     per_dimension,
     positions,
@@ -43,6 +43,11 @@ def _window(
     return [WindowDimension(1)] * (len(sizes(self)) - count) + window
 
 
+def _refuse_types(has_none: bool, self: Instruction) -> None:
+    if has_none:
+        raise Refused(f"pooling of {element(self)}, for which PyTorch has no kernel")
+
+
 def _over(
     c: Context, arrays: Sequence[Instruction], initial: Sequence[Instruction], window: Sequence[WindowDimension],
     reducer: Computation,
@@ -57,6 +62,7 @@ def _max_pool(
     """The greatest elements of windows, and where in the last `count` dimensions, counted through, they are."""
     window = _window(self, kernel_size, stride, padding, dilation, c.dimensions[-count:])
     places = sizes(self)[-count:]
+    _refuse_types(element(self) == "pred", self)
     if not self.shape.size or prod(places) >= 2**31:
         raise Refused("pooling of nothing, or of more than 2^31 places")
     numbers = c.builder.reshape(positions(c, (prod(places),), 0, "s32"), places)
@@ -166,8 +172,7 @@ def _avg_pool(
     c: Context, self: Instruction, count: int, kernel_size: Sizes, stride: Sizes, padding: Sizes,
     count_include_pad: bool, override: int | None,
 ) -> Instruction:  # fmt: skip
-    if is_complex(element(self)):
-        raise Refused("an average of complex windows")
+    _refuse_types(not is_float(element(self)) and element(self) != "s64", self)
     out = c.dimensions[-count:]
     window = _window(self, kernel_size, stride, padding, 1, out)
     wide = c.computed(self)
@@ -266,8 +271,9 @@ def _adaptive(c: Context, self: Instruction, have: Sequence[int], want: Sequence
     count = len(have)
     made = c.computed(self)
     kind = element(made)
-    if is_complex(kind) or not self.shape.size or not prod(want):
-        raise Refused("adaptive pooling of complex numbers, or of nothing")
+    _refuse_types(not is_float(kind), self)
+    if not self.shape.size or not prod(want):
+        raise Refused("adaptive pooling of nothing")
     for n, (many, few) in enumerate(zip(have, want, strict=True)):
         along = len(sizes(made)) - count + n
         if not many % few:
@@ -336,6 +342,7 @@ def adaptive_max_pool3d_backward(
 def _adaptive_max(c: Context, self: Instruction, count: int) -> tuple[Instruction, Instruction]:
     """The greatest element of every part of the last dimensions, and where it is, counted through."""
     have, want = sizes(self)[-count:], c.dimensions[-count:]
+    _refuse_types(not is_float(element(self)), self)
     if not self.shape.size or not prod(want):
         raise Refused("pooling of nothing")
     b, kind, lead = c.builder, element(self), len(sizes(self)) - count

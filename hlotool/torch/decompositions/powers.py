@@ -1,0 +1,18 @@
+"""Numbers times powers of two (``ldexp``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+__all__ = ["DECOMPOSITIONS"]
+
+
+def _ldexp(self: Any, other: Any) -> Any:
+    """The two has the type of `self`; for integers it is a number, which `other` without dimensions goes before."""
+    has_fractions = self.is_floating_point() or self.is_complex()
+    return self * torch.pow(self.new_full((), 2.0) if has_fractions else 2.0, other)
+
+
+DECOMPOSITIONS = {torch.ops.aten.ldexp.Tensor: _ldexp}
