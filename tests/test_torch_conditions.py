@@ -126,6 +126,10 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "too much output padding": (
         lambda x, w: functional.conv_transpose1d(x, w, output_padding=1), torch.ones(1, 1, 4), torch.ones(1, 1, 3),
     ),
+    "a cross product of two types": (torch.linalg.cross, torch.ones(2, 3), torch.ones(2, 3).double()),
+    "a normalisation of several types": (
+        lambda x, w: functional.layer_norm(x, (3,), w), torch.ones(2, 3).double(), torch.ones(3),
+    ),
     "largest truths of windows": (lambda x: functional.max_pool2d(x, 2), torch.ones(1, 1, 4, 4) > 0),
     "averages of windows of narrow integers": (lambda x: functional.avg_pool2d(x, 2), torch.ones(1, 1, 4, 4).int()),
     "averages of parts of integers": (lambda x: functional.adaptive_avg_pool2d(x, 3), torch.ones(1, 1, 4, 4).long()),

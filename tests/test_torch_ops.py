@@ -113,6 +113,14 @@ def test_numbers_beside_narrow_floats_are_rounded_as_in_eager() -> None:
             assert torch.equal(found, function(x, y)), (dtype, number)
 
 
+def test_conjugates_of_numbers() -> None:
+    """The gradient of a quotient has them."""
+    grad = torch.randn(3, dtype=torch.complex64)
+    x = torch.randn(3, dtype=torch.complex64, requires_grad=True)
+    found = torch.compile(lambda a: a / (1 + 2j), backend="hlotool")(x)
+    torch.testing.assert_close(torch.autograd.grad(found, x, grad), torch.autograd.grad(x / (1 + 2j), x, grad))
+
+
 def test_lowerings_take_the_names_of_their_schemas() -> None:
     """Those of this version of PyTorch, which change from one to the next."""
     wrong = {}

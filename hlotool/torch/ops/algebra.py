@@ -99,6 +99,8 @@ def cdist_backward(
 @lowering("aten.linalg_cross.default")
 def cross(c: Context, self: Instruction, other: Instruction, *, dim: int = -1) -> Instruction:
     """Of vectors of three elements along a dimension; narrow floats are rounded after every step."""
+    if self.shape.element_type != other.shape.element_type:
+        raise Refused("a cross product of two types")
     b, along = c.builder, dimension_of(dim, len(c.dimensions))
 
     def turned(a: Instruction, by: int) -> Instruction:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hlotool.ir import Instruction
 from hlotool.torch.lowering import Context, lowering
-from hlotool.torch.ops.pieces import count_along, element, sizes, spread, squeeze
+from hlotool.torch.ops.pieces import count_along, element, is_narrow, sizes, spread, squeeze
 from hlotool.torch.refusal import Refused
 
 __all__: list[str] = []
@@ -59,6 +59,13 @@ def _full_size(*arrays: Given) -> None:
         raise Refused("a normalisation without elements")
 
 
+def _one_type(input: Instruction, *parameters: Given) -> None:
+    """Refuses parameters of another type than `input`, as PyTorch does; those of f32 go with narrower floats."""
+    allowed = {element(input)} | ({"f32"} if is_narrow(element(input)) else set())
+    if any(one is not None and element(one) not in allowed for one in parameters):
+        raise Refused("a normalisation of several types")
+
+
 def _result(c: Context, number: int, value: Instruction) -> Instruction:
     """`value` in the type and dimensions of a result."""
     wanted = c.expected[number]
@@ -75,6 +82,7 @@ def native_layer_norm(
     c: Context, input: Instruction, normalized_shape: Sizes, weight: Given, bias: Given, eps: float
 ) -> tuple[Instruction, ...]:
     _full_size(input)
+    _one_type(input, weight, bias)
     rank = len(sizes(input))
     over = tuple(range(rank - len(normalized_shape), rank))
     kept = tuple(range(rank - len(normalized_shape)))
@@ -127,6 +135,7 @@ def native_group_norm(
     c: Context, input: Instruction, weight: Given, bias: Given, N: int, C: int, HxW: int, group: int, eps: float  # noqa: N803
 ) -> tuple[Instruction, ...]:
     _full_size(input)
+    _one_type(input, weight, bias)
     wide = c.builder.reshape(c.computed(input), (N, group, C // group, HxW))
     mean, variance = _moments(c, wide, (2, 3))
     rstd = _inverse(c, variance, eps)

@@ -10,7 +10,7 @@ import torch
 from hlotool.ir import Instruction
 from hlotool.ir.types import ELEMENT_TYPES
 from hlotool.torch.dtypes import dtype_of
-from hlotool.torch.lowering import Context, Refused, lowering
+from hlotool.torch.lowering import Context, Refused, Value, lowering
 
 __all__: list[str] = []
 
@@ -258,7 +258,9 @@ def bitwise_not(c: Context, self: Instruction) -> Instruction:
 
 
 @lowering("aten.real.default", "aten._conj.default", "aten.conj_physical.default", "aten._conj_physical.default")
-def conjugate(c: Context, self: Instruction) -> Instruction:
+def conjugate(c: Context, self: Value) -> Instruction:
+    if not isinstance(self, Instruction):  # gradients have numbers that were divided by
+        return c.full(self.conjugate(), c.type)
     if kind(self) != "complex":
         return self
     b = c.builder
