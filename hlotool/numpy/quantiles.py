@@ -15,6 +15,7 @@ from hlotool.numpy.dtypes import DType, kind_of, promote
 from hlotool.numpy.errors import type_error, value_error
 from hlotool.numpy.operation import as_arrays, convert, operation
 from hlotool.numpy.outputs import written
+from hlotool.numpy.statistical import weights_of
 from hlotool.numpy.trace import apply
 
 __all__ = [
@@ -156,15 +157,7 @@ def _weighted_quantile(
     """The least element up to which the weights come to a share of all of them; those of weight 0 do not count."""
     values, shares, target = _shares_for(a, q, whole, "inverted_cdf")
     own = np.astype(weights, numpy.float64)
-    if own.shape != values.shape:
-        if axis is None:
-            raise value_error(f"weights of shape {own.shape} for {values.shape} need an axis")
-        places = as_axes(axis, values.ndim)
-        if own.shape != tuple(values.shape[n] for n in places):
-            raise value_error(f"weights of shape {own.shape} do not fit {values.shape} along {axis}")
-        turned = tuple(sorted(range(own.ndim), key=places.__getitem__))
-        sizes = [values.shape[n] if n in places else 1 for n in range(values.ndim)]
-        own = np.broadcast_to(np.reshape(np.permute_dims(own, turned), tuple(sizes)), values.shape)
+    own = weights_of(own, values.shape, axis)
     (values, axes), (own, _) = _gathered(values, axis), _gathered(own, axis)
     if not values.shape[-1]:
         raise value_error("a quantile of no elements")

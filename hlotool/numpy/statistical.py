@@ -316,6 +316,19 @@ def average(
     return found if returned else found[0]
 
 
+def weights_of(weights: Array, shape: tuple[int, ...], axis: Any) -> Array:
+    """A weight for every element of an array of this `shape`, from as many, or from those along its `axis`."""
+    if weights.shape != shape:
+        if axis is None:
+            raise value_error(f"weights of shape {weights.shape} for {shape} need an axis")
+        places = as_axes(axis, len(shape))
+        if weights.shape != tuple(shape[n] for n in places):
+            raise value_error(f"weights of shape {weights.shape} do not fit {shape} along {axis}")
+        weights = permuted(weights, sorted(range(weights.ndim), key=places.__getitem__))
+        weights = with_shape(weights, [size if n in places else 1 for n, size in enumerate(shape)])
+    return expand(weights, shape)
+
+
 @operation("a", "weights")
 def _average(a: Any, weights: Any, axis: Any, keepdims: bool, returned: bool, /) -> tuple[Array, ...]:
     if weights is None:
@@ -326,15 +339,7 @@ def _average(a: Any, weights: Any, axis: Any, keepdims: bool, returned: bool, /)
     if kind_of(one_of(a).dtype) not in ("float", "complex"):  # means of integers are of f64, as everywhere
         wide = promote(found.dtype, numpy.dtype(numpy.float64))
         found, own = convert(found, wide), convert(own, wide)
-    if own.shape != found.shape:
-        if axis is None:
-            raise value_error(f"average: weights of shape {own.shape} for {found.shape} need an axis")
-        places = as_axes(axis, found.ndim)
-        if own.shape != tuple(found.shape[n] for n in places):
-            raise value_error(f"average: weights of shape {own.shape} do not fit {found.shape} along {axis}")
-        own = permuted(own, sorted(range(own.ndim), key=places.__getitem__))
-        own = with_shape(own, [found.shape[n] if n in places else 1 for n in range(found.ndim)])
-    own = expand(own, found.shape)
+    own = weights_of(own, found.shape, axis)
     total = sum(own, axis, keepdims=keepdims)
     made = elementwise("divide", sum(elementwise("multiply", found, own), axis, keepdims=keepdims), total)
     return (made, total) if returned else (made,)
