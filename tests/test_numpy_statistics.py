@@ -75,6 +75,17 @@ def test_quantiles_are_of_the_types_of_numpy(method: str, kind: str) -> None:
             agree(hlotool.jit(lambda x: call(np, x))(x), wanted, rtol=1e-2 if kind == "f2" else 1e-6)  # noqa: B023
 
 
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["f4", "i4"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_quantiles_of_no_elements(method: str, kind: str) -> None:
+    nothing = numpy.zeros((0, 3), kind)
+    wanted = numpy.nanquantile(nothing, 0.5, axis=0, method=method)
+    agree(np.nanquantile(nothing, 0.5, axis=0, method=method), wanted)
+    with pytest.raises(ValueError, match="a quantile of no elements"):
+        np.quantile(nothing, 0.5, axis=0, method=method)
+
+
 @pytest.mark.parametrize("name", ["quantile", "nanquantile"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_weighted_quantiles(name: str) -> None:

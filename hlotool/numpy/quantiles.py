@@ -123,7 +123,8 @@ def _quantile(a: Any, q: Any, whole: int, axis: Any, method: str, keepdims: bool
     if not count:
         if not skip:
             raise value_error("a quantile of no elements")
-        found = np.full((*shares.shape, *values.shape[:-1]), math.nan, dtype=target)
+        kind = target if kind_of(target) == "float" else values.dtype  # integers know no NaN
+        found = np.full((*shares.shape, *values.shape[:-1]), math.nan, dtype=kind)
         return _kept(found, axes, shares.ndim) if keepdims else found
     number_of = np.sum(np.astype(~missing, values.dtype), axis=-1)
     n = number_of if skip else np.full(number_of.shape, count, dtype=values.dtype)
