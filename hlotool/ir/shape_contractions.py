@@ -253,9 +253,10 @@ def _gather(opcode: str, operands: Sequence[Shape], attributes: Mapping[str, Any
     dimensions = [next(inner) if d in offsets else next(rest) for d in range(rank)]
     shape = array(operand.element_type, [n for n, _ in dimensions])
     if 0 not in shape.dimensions:
-        for dimension in (*collapsed, *batching):  # elements of the result are read from there
+        for dimension in (*collapsed, *batching):  # elements of the result are read from there, those of nothing are 0
             message = f"dimension {dimension} is dropped but its slice size is 0, and the result is not empty"
-            require(sizes[dimension] == 1, message, f"attribute:slice_sizes:{dimension}")
+            fits = sizes[dimension] == 1 or operand.dimensions[dimension] in (0, UNBOUNDED)
+            require(fits, message, f"attribute:slice_sizes:{dimension}")
     return with_dynamic(shape, (flag for _, flag in dimensions))
 
 
