@@ -40,11 +40,11 @@ def as_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The dimensions that a reduction is over.  As in NumPy's ufuncs, a single number has an axis 0, which is none."""
-    return () if not ndim and _is_first(axis) else as_axes(axis, ndim)
+    """The dimensions that a reduction is over: none of a single number, for which NumPy's ufuncs take axis 0 and -1."""
+    return () if not ndim and _is_only_axis(axis) else as_axes(axis, ndim)
 
 
-def _is_first(axis: Any) -> bool:
+def _is_only_axis(axis: Any) -> bool:
     return isinstance(axis, (int, numpy.integer)) and axis in (0, -1)
 
 

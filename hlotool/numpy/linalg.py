@@ -130,7 +130,7 @@ def svd(
 ) -> SVDResult | Array:
     """U, singular values in descending order, and V^H; without `compute_uv` (NumPy's) the singular values alone.
 
-    Of matrices that are `hermitian` they are computed in the same way.
+    `hermitian` is accepted for NumPy's sake: it changes nothing.
     """
     return _svd(x, full_matrices) if compute_uv else svdvals(x)
 

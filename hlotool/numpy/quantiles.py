@@ -78,7 +78,7 @@ def nanpercentile(
 
 
 def _within(q: Any, whole: int) -> Any:
-    """The shares, which lie between 0 and `whole` where that is known: those of a traced function are cut there."""
+    """The shares `q`, checked to lie between 0 and `whole`; those of a traced function are not known yet."""
     if not isinstance(q, Array) or q._trace is None:
         held = numpy.asarray(q._value if isinstance(q, Array) else q)
         if held.dtype.kind not in "biuf":

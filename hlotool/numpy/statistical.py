@@ -353,8 +353,16 @@ def _without_nan(x: Any, fill: Any) -> Array:
 
 
 @operation("x")
-def _filled(x: Any, fill: int, /) -> Array:
-    return _without_nan(x, fill)
+def _nan_total(x: Any, opcode: str, start: int, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
+    return _total(_without_nan(x, start), opcode, start, axis, dtype, keepdims)
+
+
+def _nan_totalled(
+    x: Any, opcode: str, start: int, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any
+) -> Array:
+    found = _nan_total(x if where is None else _those(x, where, start), opcode, start, axis, dtype, keepdims)
+    found = found if initial is None else _with_initial(found, initial, opcode)
+    return found if out is None else written(out, found)
 
 
 def nansum(
@@ -362,7 +370,7 @@ def nansum(
     where: Any = None,
 ) -> Array:  # fmt: skip
     """The sum of what is not nan, and of `initial`; of those elements `where` it is true alone."""
-    return sum(_filled(x, 0), axis, dtype, out, keepdims=keepdims, initial=initial, where=where)
+    return _nan_totalled(x, "add", 0, axis, dtype, out, keepdims, initial, where)
 
 
 def nanprod(
@@ -370,7 +378,7 @@ def nanprod(
     where: Any = None,
 ) -> Array:  # fmt: skip
     """The product of what is not nan, and of `initial`; of those elements `where` it is true alone."""
-    return prod(_filled(x, 1), axis, dtype, out, keepdims=keepdims, initial=initial, where=where)
+    return _nan_totalled(x, "multiply", 1, axis, dtype, out, keepdims, initial, where)
 
 
 def nanmax(
@@ -389,8 +397,7 @@ def nanmin(
     return found if out is None else written(out, found)
 
 
-@operation("x", "where", "initial")
-def _nan_extreme(x: Any, where: Any, initial: Any, opcode: str, axis: Any, keepdims: bool) -> Array:
+def _nan_extreme_of(x: Any, where: Any, initial: Any, opcode: str, axis: Any, keepdims: bool, /) -> Array:
     found = one_of(x)
     if kind_of(found.dtype) != "float":
         return _extreme_where(found, opcode, axis, keepdims, initial, where)
@@ -400,6 +407,20 @@ def _nan_extreme(x: Any, where: Any, initial: Any, opcode: str, axis: Any, keepd
     if initial is not None:
         return made
     return apply("select", all(missing, axis, keepdims=keepdims), constant_like(made, math.nan), made)
+
+
+_nan_extreme_where = operation("x", "where", "initial")(_nan_extreme_of)
+
+
+@operation("x")
+def _nan_extreme_all(x: Any, opcode: str, axis: Any, keepdims: bool, /) -> Array:
+    return _nan_extreme_of(x, None, None, opcode, axis, keepdims)
+
+
+def _nan_extreme(x: Any, where: Any, initial: Any, *constants: Any) -> Array:
+    if where is initial is None:
+        return _nan_extreme_all(x, *constants)
+    return _nan_extreme_where(x, where, initial, *constants)
 
 
 def _numbers(x: Any, where: Any) -> Array:
@@ -418,11 +439,24 @@ def _present_where(x: Any, where: Any, /) -> Array:
     return elementwise("and", _present(x), not_zero(one_of(where)))
 
 
+@operation("x")
+def _nan_mean(x: Any, axis: Any, dtype: Any, keepdims: bool, /) -> Array:
+    found, target = _float_input(x, dtype)
+    kept = convert(_present(found), found.dtype)
+    axes = as_axes(axis, found.ndim)
+    total = reduced(_without_nan(found, 0), "add", 0, axes, keepdims)
+    return convert(apply("divide", total, reduced(kept, "add", 0, axes, keepdims)), target)
+
+
 def nanmean(
     x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None
 ) -> Array:
     """The mean of what is not nan (of those elements `where` it is true)."""
-    return mean(x, axis, dtype, out, keepdims=keepdims, where=_numbers(x, where))
+    if where is None:
+        found = _nan_mean(x, axis, dtype, keepdims)
+    else:
+        found = _mean_where(x, _present_where(x, where), axis, dtype, keepdims)
+    return found if out is None else written(out, found)
 
 
 def nanvar(
@@ -441,10 +475,18 @@ def nanstd(
     return _nan_var(x, where, mean, axis, dtype, out, correction if ddof is None else ddof, keepdims, True)
 
 
+@operation("x")
+def _nan_var_all(x: Any, axis: Any, freedom: float, keepdims: bool, dtype: Any, root: bool, /) -> Array:
+    return _var_of(x, _present(x), None, axis, freedom, keepdims, dtype, root)
+
+
 def _nan_var(
     x: Any, where: Any, mean: Any, axis: Any, dtype: Any, out: Any, freedom: float, keepdims: bool, root: bool
 ) -> Array:
-    found = _var(x, _numbers(x, where), mean, axis, freedom, keepdims, dtype, root)
+    if where is mean is None:
+        found = _nan_var_all(x, axis, freedom, keepdims, dtype, root)
+    else:
+        found = _var_where(x, _numbers(x, where), mean, axis, freedom, keepdims, dtype, root)
     return found if out is None else written(out, found)
 
 

@@ -12,13 +12,13 @@ from torch._decomp import decomposition_table
 __all__ = ["DECOMPOSITIONS"]
 
 _OPERATION = torch.ops.aten._unsafe_masked_index.default
-_ELSEWHERE_RIGHT = decomposition_table[_OPERATION]
+_DECOMPOSITION = decomposition_table[_OPERATION]
 
 
 def _from_the_front(self: Any, mask: Any, indices: Sequence[Any], fill: Any) -> Any:
     rows = zip(indices, self.shape, strict=False)
     front = [None if index is None else torch.where(index < 0, index + size, index) for index, size in rows]
-    return _ELSEWHERE_RIGHT(self, mask, front, fill)
+    return _DECOMPOSITION(self, mask, front, fill)
 
 
 DECOMPOSITIONS = {_OPERATION: _from_the_front}

@@ -10,7 +10,7 @@ __all__ = ["DECOMPOSITIONS"]
 
 
 def _ldexp(self: Any, other: Any) -> Any:
-    """The two has the type of `self`; for integers it is a number, which `other` without dimensions goes before."""
+    """Beside floats and complex numbers 2 is a tensor of their type; beside integers `other` says the type."""
     has_fractions = self.is_floating_point() or self.is_complex()
     return self * torch.pow(self.new_full((), 2.0) if has_fractions else 2.0, other)
 
